@@ -111,7 +111,7 @@ func checkWorkspace(workspace, state string) error {
 		return &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s holds more than a project", workspace),
 			Remedy: "use the project's own folder"}
 	}
-	if beneath(workspace, state) || beneath(state, workspace) {
+	if under(workspace, state) || under(state, workspace) {
 		return &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s and sallyport's state %s lie in each other", workspace, state),
 			Remedy: "move the state folder out of the workspace"}
 	}

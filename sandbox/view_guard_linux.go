@@ -129,7 +129,7 @@ func samePath(written, want, base string) bool {
 // showWorktree adds a linked worktree's common directory to the view.
 func showWorktree(v *cell.View) {
 	common, ok := worktree(v.Workspace)
-	if !ok || beneath(common, v.Workspace) {
+	if !ok || under(common, v.Workspace) {
 		return
 	}
 	v.Binds = append(v.Binds, cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})

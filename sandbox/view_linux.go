@@ -130,7 +130,7 @@ func moduleCache(home string, getenv func(string) string) string {
 
 // tooWide refuses folders that hold more than a toolchain.
 func tooWide(dir, home string) bool {
-	if home != "" && beneath(home, dir) {
+	if home != "" && under(home, dir) {
 		return true // the home itself or a parent of it
 	}
 	for _, d := range []string{"/", "/home", "/root", "/etc", "/var", "/run", "/tmp", "/proc", "/sys", "/dev", "/opt", "/mnt", "/srv", "/media"} {
@@ -139,20 +139,20 @@ func tooWide(dir, home string) bool {
 		}
 	}
 	for _, d := range []string{"/etc", "/run", "/var/run", "/proc", "/sys", "/dev"} {
-		if beneath(dir, d) {
+		if under(dir, d) {
 			return true
 		}
 	}
 	return false
 }
 
-// beneath reports whether p is dir or inside it.
-func beneath(p, dir string) bool {
+// under reports whether p is dir or inside it.
+func under(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
 func covered(p string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return beneath(p, d) })
+	return slices.ContainsFunc(dirs, func(d string) bool { return under(p, d) })
 }
 
 // systemView is the part of the view that does not depend on the workspace.
