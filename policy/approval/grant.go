@@ -87,14 +87,17 @@ func (g Grant) Summary() string {
 	return Visible(strings.Join(parts, " · "))
 }
 
+// grantCeiling is the highest tier a grant covers without leave of the policy.
+const grantCeiling = policy.L2
+
 func (g Grant) ceiling() policy.Tier {
 	switch {
 	case g.L3:
 		return policy.L3
 	case g.MaxTier == policy.L0:
-		return policy.L2
+		return grantCeiling
 	}
-	return min(g.MaxTier, policy.L2)
+	return min(g.MaxTier, grantCeiling)
 }
 
 // covers reports whether the grant answers for a person.

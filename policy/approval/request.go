@@ -128,7 +128,9 @@ type Ask struct {
 	Call     string // call id
 	Preset   string // of the workspace: "strict", "worktree", "solo"
 
-	batch string
+	batch    string
+	earlier  string   // the request this one replaces under a stricter judgement
+	stricter []string // in what
 }
 
 // asked are the ids of the rules that want a person.

@@ -3,8 +3,8 @@ package approval
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"sallyport/policy"
 )
@@ -56,6 +56,11 @@ func (t *tx) settle(a Ask) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if known && r.State.Open() {
+		if more := a.stricterThan(r); len(more) > 0 {
+			return t.reopen(n, r, a, more)
+		}
+	}
 	if known && r.State == StateApproved {
 		return t.use(n, r, a)
 	}
@@ -75,6 +80,41 @@ func (t *tx) settle(a Ask) (Outcome, error) {
 	}
 	r, err = t.open(a, digest, unknown)
 	return pendingOutcome(r), err
+}
+
+// stricterThan says what policy now asks for that it did not when the request was
+// made: the same call can be judged anew by what its session did meanwhile.
+func (a Ask) stricterThan(r Request) []string {
+	var more []string
+	ob := a.Decision.Obligations
+	if a.Decision.Tier > r.Tier {
+		more = append(more, fmt.Sprintf("tier: %s → %s", r.Tier, a.Decision.Tier))
+	}
+	if ob.Approvers > r.Approvers {
+		more = append(more, fmt.Sprintf("people needed: %d → %d", r.Approvers, ob.Approvers))
+	}
+	if len(ob.Roles) > 0 && !slices.Equal(ob.Roles, r.Roles) {
+		more = append(more, "roles: "+strings.Join(ob.Roles, ", "))
+	}
+	old := r.asked()
+	for _, id := range a.asked() {
+		if !slices.Contains(old, id) {
+			more = append(more, "rule "+id+" asks too")
+		}
+	}
+	return more
+}
+
+// reopen replaces an open request by one under the stricter judgement.
+func (t *tx) reopen(n number, old Request, a Ask, more []string) (Outcome, error) {
+	a.earlier, a.stricter = old.ID, more
+	r, err := t.open(a, old.Digest, old.Unknown)
+	if err != nil {
+		return Outcome{}, err
+	}
+	old.State, old.Ended, old.Why = StateWithdrawn, t.now, "replaced by "+r.ID+": "+strings.Join(more, ", ")
+	t.emit(Event{Kind: Withdrawn, Request: brief(old)})
+	return pendingOutcome(r), t.put(n, old)
 }
 
 // use takes the one run an approved request allows.
@@ -129,6 +169,7 @@ func (t *tx) open(a Ask, digest, unknown string) (Request, error) {
 		return r, err
 	}
 	r.Unknown = unknown
+	r.Earlier, r.Changed = a.earlier, a.stricter
 	if err := t.compare(&r); err != nil {
 		return r, err
 	}
@@ -250,130 +291,4 @@ func (d *Desk) Finish(id, result string) error {
 		return fmt.Errorf("finish request %s: %w", Visible(id), err)
 	}
 	return nil
-}
-
-// recoverUsed marks every run that was started under an earlier desk.
-func recoverUsed(t *tx) error {
-	return t.each(bucketOpen, func(n number, r Request) error {
-		if r.State != StateUsed {
-			return nil
-		}
-		r.State, r.Ended = StateUnknown, t.now
-		if err := t.Bucket(bucketUnknown).Put([]byte(r.Digest), []byte(r.ID)); err != nil {
-			return err
-		}
-		t.emit(Event{Kind: Unknown, Request: &r, Note: "the desk ended while the call ran"})
-		return t.put(n, r)
-	})
-}
-
-// Sweep makes durable what time has ended, and forgets what ended longer ago
-// than Options.Keep.
-func (d *Desk) Sweep() error {
-	err := d.update(func(t *tx) error {
-		err := t.each(bucketOpen, func(n number, r Request) error {
-			if r.State != StateExpired {
-				return nil
-			}
-			t.emit(Event{Kind: Expired, Request: &r, Note: r.Why})
-			return t.put(n, r)
-		})
-		if err != nil {
-			return err
-		}
-		return t.prune(t.now.Add(-d.o.Keep))
-	})
-	if err != nil {
-		return fmt.Errorf("sweep the approvals desk: %w", err)
-	}
-	return nil
-}
-
-// prune drops requests that ended before a time. It writes only along with
-// something else: a commit of its own is not worth a sync.
-func (t *tx) prune(before time.Time) error {
-	if len(t.events) == 0 {
-		return nil
-	}
-	err := t.eachGrant(func(g Grant) error {
-		if g.State(t.now) == "active" || g.Until.After(before) {
-			return nil
-		}
-		return t.Bucket(bucketGrants).Delete([]byte(g.ID))
-	})
-	if err != nil {
-		return err
-	}
-	var old []number
-	c := t.Bucket(bucketRequests).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		n, _ := toNumber(k)
-		r, err := t.load(n)
-		if err != nil {
-			return err
-		}
-		if r.Created.After(before) {
-			break
-		}
-		if r.State.Open() || r.State == StateUsed || r.Ended.IsZero() && r.Decided.After(before) {
-			continue
-		}
-		old = append(old, n)
-	}
-	for _, n := range old {
-		if err := t.remove(n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *tx) remove(n number) error {
-	r, err := t.load(n)
-	if err != nil {
-		return err
-	}
-	if err := t.Bucket(bucketIDs).Delete([]byte(r.ID)); err != nil {
-		return err
-	}
-	for index, key := range map[string]string{string(bucketDigests): r.Digest, string(bucketKeys): r.Key} {
-		if m, ok := toNumber(t.Bucket([]byte(index)).Get([]byte(key))); ok && m == n {
-			if err := t.Bucket([]byte(index)).Delete([]byte(key)); err != nil {
-				return err
-			}
-		}
-	}
-	for _, b := range [][]byte{bucketRequests, bucketSubjects, bucketShows, bucketOpen} {
-		if err := t.Bucket(b).Delete(n.key()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// each calls fn for every request in an index bucket keyed by number, oldest
-// first. fn may store the request it is given.
-func (t *tx) each(index []byte, fn func(number, Request) error) error {
-	var all []number
-	c := t.Bucket(index).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		n, _ := toNumber(k)
-		all = append(all, n)
-	}
-	for _, n := range all {
-		r, err := t.load(n)
-		if err != nil {
-			return err
-		}
-		if err := fn(n, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// brief is r without its bulk, for events.
-func brief(r Request) *Request {
-	r.Subject, r.Show = nil, nil
-	return &r
 }
