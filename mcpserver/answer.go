@@ -113,7 +113,7 @@ func waitTime(a tools.Args) time.Duration {
 
 func denied(d policy.Decision) tools.Answer {
 	f := &tools.Failure{
-		Kind: tools.KindExecutionFailed, Class: tools.ClassUnrecoverable,
+		Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable,
 		Msg:    "denied by policy (" + d.Tier.String() + "); nothing was run" + because(d),
 		Remedy: remedy(d, "do the work another way, or ask a person to change the policy"),
 	}
@@ -161,7 +161,7 @@ func unsettled(d policy.Decision, o approval.Outcome) (audit.Status, tools.Answe
 	status := audit.StatusDenied
 	switch o.State {
 	case approval.StatePending:
-		status, f.Class = audit.StatusPending, tools.ClassTransient
+		status, f.Class = audit.StatusPending, tools.Transient
 		f.Msg = fmt.Sprintf("pending: approval %s needed (%s); nothing was changed%s", r.ID, d.Tier, because(d))
 		if len(o.Changed) > 0 {
 			f.Msg += "\nan earlier request like this one does not cover it; changed since: " + strings.Join(o.Changed, ", ")
@@ -171,11 +171,11 @@ func unsettled(d policy.Decision, o approval.Outcome) (audit.Status, tools.Answe
 	case approval.StateFrozen:
 		return status, frozen(o.Advice)
 	case approval.StateUnknown:
-		f.Class = tools.ClassFixable
+		f.Class = tools.Fixable
 		f.Msg = fmt.Sprintf("approval %s was used by a run that was interrupted: whether it took effect is unknown", r.ID)
 		f.Remedy = "look at the state first (git_status, read_file); then repeat the call to ask for a new approval"
 	default:
-		f.Class = tools.ClassUnrecoverable
+		f.Class = tools.Unrecoverable
 		f.Msg = fmt.Sprintf("a person denied request %s%s", r.ID, advice(o.Advice))
 		f.Remedy = "do not repeat the call; follow the advice or ask the user what they want instead"
 	}
@@ -184,7 +184,7 @@ func unsettled(d policy.Decision, o approval.Outcome) (audit.Status, tools.Answe
 
 func frozen(why string) tools.Answer {
 	f := &tools.Failure{
-		Kind: tools.KindExecutionFailed, Class: tools.ClassTransient,
+		Kind: tools.KindExecutionFailed, Class: tools.Transient,
 		Msg:    "frozen: a person has stopped this agent's calls" + advice(why),
 		Remedy: "stop and tell the user; a person lifts it with `sallyport lift`",
 	}
@@ -202,7 +202,7 @@ func advice(text string) string {
 // known of the effect and nothing else.
 func unrecorded(c *call, err error) tools.Answer {
 	f := &tools.Failure{
-		Kind: tools.KindExecutionFailed, Class: tools.ClassUnrecoverable,
+		Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable,
 		Msg:    fmt.Sprintf("the audit log could not be written, so the answer is withheld: %v", err),
 		Remedy: "ask a person to free disk space or repair the log (`sallyport doctor`)",
 	}

@@ -90,7 +90,7 @@ func plan(c *call, a attempt) error {
 	t, ok := tools.Find(a.tool)
 	if !ok {
 		return &tools.Failure{
-			Kind: tools.KindToolNotFound, Class: tools.ClassFixable,
+			Kind: tools.KindToolNotFound, Class: tools.Fixable,
 			Msg: fmt.Sprintf("no tool is called %q", a.tool), Remedy: "call tools/list for the names",
 		}
 	}
@@ -161,14 +161,14 @@ func (s *Server) ask(ctx context.Context, c *call, landing *landing) error {
 	if err != nil {
 		return fmt.Errorf("ask for approval: %w", err)
 	}
-	if wait := waitTime(c.args); out.State == approval.Pending && wait > 0 {
+	if wait := waitTime(c.args); out.State == approval.StatePending && wait > 0 {
 		out, err = s.await(ctx, request, out, wait)
 		if err != nil {
 			return fmt.Errorf("wait for approval: %w", err)
 		}
 	}
 	c.allowed = out
-	if out.State == approval.Approved {
+	if out.State == approval.StateApproved {
 		return nil
 	}
 	c.status, c.answer = unsettled(c.decision, out)
@@ -224,7 +224,7 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 		c.status = statusOf(c)
 	}
 	c.answer.Text = s.o.Log.Redact(c.answer.Text)
-	if c.allowed.Request.ID != "" && c.allowed.State == approval.Approved {
+	if c.allowed.Request.ID != "" && c.allowed.State == approval.StateApproved {
 		if err := s.o.Desk.Finish(c.allowed.Request.ID, string(c.status)); err != nil {
 			s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
 		}
@@ -240,7 +240,7 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 // refuse ends a call before anything ran: recorded, with a reason and a remedy.
 func (s *Server) refuse(ctx context.Context, c *call, a attempt, err error) *call {
 	if !errors.Is(err, errStopped) {
-		f := tools.Fail(err)
+		f := tools.FailureOf(err)
 		c.answer = tools.Answer{Text: f.Text(), IsError: true, Failure: f}
 		if c.tool.Name != "" && f.Kind != tools.KindInvalidParameters {
 			c.status = audit.StatusFailed

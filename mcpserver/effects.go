@@ -71,7 +71,7 @@ func (s *Server) hold(ctx context.Context, c *call, l landing) {
 		s.mu.Unlock()
 		s.land(ctx, c, l)
 	} else if c.answer.Text == "" {
-		f := tools.Fail(err)
+		f := tools.FailureOf(err)
 		c.status, c.answer = audit.StatusFailed, tools.Answer{Text: f.Text(), IsError: true, Failure: f}
 	}
 }

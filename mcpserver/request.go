@@ -1,10 +1,10 @@
 package mcpserver
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
-
-	udiff "github.com/aymanbagabas/go-udiff"
 
 	"sallyport/policy"
 	"sallyport/policy/approval"
@@ -17,68 +17,29 @@ const maxShown = 1 << 20
 // request is what a person is asked: the subject whose digest binds the answer,
 // and what they are shown of it.
 func (s *Server) request(c *call, l *landing) approval.Ask {
-	sub := approval.Subject{
-		Agent: c.peer.Agent, Session: c.peer.Session, User: c.peer.User, Tool: c.tool.Name, Args: c.args.Canonical(),
-		Workspace: c.peer.Workspace, Branch: c.judged.Workspace.Branch, Commit: c.judged.Workspace.Commit,
-		Files: map[string]string{}, Scripts: scripts(c.facts), Revision: c.decision.Revision,
+	judged, facts := c.judged, c.facts
+	if l != nil {
+		judged.Phase, judged.Changes = policy.PhaseEffects, l.changes
+		facts = l.facts
 	}
-	for _, f := range c.facts.Files {
-		sub.Files[f.Path] = f.SHA256
-	}
-	show := approval.Show{Summary: summary(c), Files: touched(c.facts), Net: endpoints(c.facts)}
-	if x := c.action.Exec; x != nil {
-		show.Argv = x.Args()
-	}
+	sub, show := approval.Describe(judged, facts, c.decision)
 	if l == nil {
-		show.Diff = s.diff(c)
+		show.Diff = diff(c)
 	} else {
-		sub.Tx = l.tx
-		for _, ch := range l.changes {
-			sub.Files[ch.Path] = ch.After
-		}
+		sub.Tx, sub.Changes = l.tx, digestOf(l.changes)
 		show.Summary = "land what the command changed: " + names(l.changes)
 		show.Diff = s.landingDiff(c, l)
 	}
-	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id}
+	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id, Preset: c.peer.Preset}
 }
 
-func summary(c *call) string {
-	if x := c.action.Exec; x != nil {
-		if x.Shell != "" {
-			return x.Shell
-		}
-		return strings.Join(x.Argv, " ")
-	}
-	var parts []string
-	for _, f := range c.action.Files {
-		parts = append(parts, string(f.Op)+" "+f.Path)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func touched(f policy.Facts) []string {
-	var out []string
-	for _, file := range f.Files {
-		out = append(out, file.Op+" "+file.Path)
-	}
-	for _, c := range f.Cmds {
-		for _, t := range c.Targets {
-			out = append(out, t.Op+" "+t.Path)
-		}
-	}
-	return out
-}
-
-func endpoints(f policy.Facts) []string {
-	var out []string
-	for _, n := range f.Net {
-		out = append(out, fmt.Sprintf("%s:%d", n.Host, n.Port))
-	}
-	return out
+func digestOf(changes []sandbox.Change) string {
+	sum := sha256.Sum256(toJSON(changes))
+	return hex.EncodeToString(sum[:])
 }
 
 // diff is a unified diff of what the action would write.
-func (s *Server) diff(c *call) string {
+func diff(c *call) string {
 	ws, err := sandbox.OpenWorkspace(c.peer.Workspace)
 	if err != nil {
 		return ""
@@ -128,5 +89,5 @@ func unified(path string, before, after []byte) string {
 	if len(before) > maxShown || len(after) > maxShown {
 		return fmt.Sprintf("%s: too large to show as a diff (%d -> %d bytes)\n", path, len(before), len(after))
 	}
-	return udiff.Unified("a/"+path, "b/"+path, string(before), string(after))
+	return approval.Unified(path, string(before), string(after))
 }

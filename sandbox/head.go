@@ -21,10 +21,10 @@ func ReadHead(workspace string) Head {
 	common := dir
 	if link, err := readRegular(dir); err == nil {
 		h.Worktree = true
-		dir = beneath(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
+		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
 		common = dir
 		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
-			common = beneath(dir, strings.TrimSpace(string(c)))
+			common = joined(dir, strings.TrimSpace(string(c)))
 		}
 	}
 	head, err := readRegular(filepath.Join(dir, "HEAD"))
@@ -48,7 +48,7 @@ func ReadHead(workspace string) Head {
 	return h
 }
 
-func beneath(dir, path string) string {
+func joined(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

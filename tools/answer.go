@@ -28,7 +28,7 @@ func (t Tool) Answer(a Args, act sandbox.Action, res sandbox.Result, err error) 
 	if err == nil {
 		return t.answer(a.value, act, res)
 	}
-	f := failureOf(err)
+	f := FailureOf(err)
 	text := f.Text()
 	if res.Ran {
 		text += "\n\n" + clippedTail("Output until then:\n"+streams(res), maxText)
