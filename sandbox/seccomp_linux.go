@@ -11,22 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The seccomp profiles.
-const (
-	profileDefault  = "default"
-	profileStrict   = "strict"    // no sockets but unix pairs, no debugging, no SysV IPC
-	profileDebug    = "debug"     // default, and tracing the cell's own processes
-	profileNoDelete = "no-delete" // default, without removing files
-)
-
-// filterKind names one seccomp program.
-type filterKind struct {
-	profile string
-	// closed cells have no network namespace: internet sockets and named Unix
-	// sockets are refused in the filter instead.
-	closed bool
-}
-
 // low32 compares only the bits the kernel looks at: int arguments are
 // truncated by the kernel while a filter sees all 64 bits (CVE-2019-10063).
 const low32 = 0xffffffff

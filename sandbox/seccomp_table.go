@@ -1,5 +1,21 @@
 package sandbox
 
+// The seccomp profiles.
+const (
+	profileDefault  = "default"
+	profileStrict   = "strict"    // no sockets but unix pairs, no debugging, no SysV IPC
+	profileDebug    = "debug"     // default, and tracing the cell's own processes
+	profileNoDelete = "no-delete" // default, without removing files
+)
+
+// filterKind names one seccomp program.
+type filterKind struct {
+	profile string
+	// closed cells have no network namespace: internet sockets and named Unix
+	// sockets are refused in the filter instead.
+	closed bool
+}
+
 // The syscall table. A filter allows what is listed, answers the refused ones
 // with EPERM and everything else with ENOSYS, so that a newer libc falls back
 // to an older call instead of failing. Names are libseccomp's; a name the
