@@ -96,7 +96,7 @@ func (w *Workspace) replace(s *spot, content []byte, before string) error {
 
 // temp makes an empty file of an unguessable name in the spot's directory.
 func (s *spot) temp() (*os.File, string, error) {
-	name := ".sallyport-" + rand.Text()
+	name := tempName()
 	var fd int
 	err := retry(func() (err error) {
 		fd, err = unix.Openat(s.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -107,6 +107,8 @@ func (s *spot) temp() (*os.File, string, error) {
 	}
 	return os.NewFile(uintptr(fd), name), name, nil
 }
+
+func tempName() string { return ".sallyport-" + rand.Text() }
 
 // fill writes content, owner and mode, durably. Set-uid, set-gid and sticky
 // bits do not survive a rewrite, as with write(2).
@@ -167,7 +169,7 @@ func (w *Workspace) move(op FileOp, expect map[string]string) (FileResult, error
 			return FileResult{}, failure("move", op.Path, err)
 		}
 	}
-	to, err := w.find("move to", op.To, mkdirsN)
+	to, err := w.find("move to", op.To, mkdirs|noLink)
 	if err != nil {
 		return FileResult{}, err
 	}
