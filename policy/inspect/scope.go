@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"sallyport/sandbox"
+)
+
+// home stands for the home directory of whoever runs the call, whatever the
+// cell makes of it: rules recognise homes by this form.
+const home = "/home/agent"
+
+// word is one argument: its literal, or the source text of what could not be
+// resolved.
+type word struct {
+	s      string
+	opaque bool
+}
+
+// variable is what is known of a shell variable: the values it may have. More
+// than one when branches differ; unknown when there is another one besides.
+type variable struct {
+	alts    []string
+	list    []string // elements of an indexed array
+	isList  bool
+	unknown bool
+}
+
+func scalar(s string) variable { return variable{alts: []string{s}} }
+
+var unknowable = variable{unknown: true}
+
+func (v variable) equal(o variable) bool {
+	return v.unknown == o.unknown && v.isList == o.isList && slices.Equal(v.alts, o.alts) && slices.Equal(v.list, o.list)
+}
+
+// join is the variable after two branches met.
+func (v variable) join(o variable) variable {
+	if v.equal(o) {
+		return v
+	}
+	if v.isList || o.isList {
+		return unknowable
+	}
+	out := variable{alts: slices.Clone(v.alts), unknown: v.unknown || o.unknown}
+	for _, a := range o.alts {
+		if !slices.Contains(out.alts, a) {
+			out.alts = append(out.alts, a)
+		}
+	}
+	if len(out.alts) > maxAlts {
+		out.alts, out.unknown = out.alts[:maxAlts], true
+	}
+	return out
+}
+
+// function is a declared shell function with the text it was declared in.
+type function struct {
+	body   *syntax.Stmt
+	src    string
+	called *bool
+}
+
+// scope is the state of one shell. It is copied where the shell forks.
+type scope struct {
+	vars    map[string]variable
+	funcs   map[string]function
+	aliases map[string]string
+	params  []word // $1 …
+	args    bool   // params are known
+	name    string // $0
+	exports map[string]string
+	pick    map[string]int // alternative chosen per variable while a command is expanded
+	dead    bool           // exit or return was reached
+}
+
+func (in *inspection) newScope(e *sandbox.Exec) *scope {
+	s := &scope{
+		vars: map[string]variable{}, funcs: map[string]function{}, aliases: map[string]string{},
+		exports: map[string]string{}, name: "bash", args: true,
+	}
+	dir := e.Dir
+	if !path.IsAbs(dir) {
+		dir = path.Join(in.root, dir)
+	}
+	s.vars["PWD"] = scalar(path.Clean(dir))
+	s.vars["HOME"] = scalar(home)
+	s.vars["PATH"] = scalar(strings.Join(in.opts.Path, ":"))
+	s.vars["IFS"] = scalar(" \t\n")
+	s.vars["OSTYPE"] = scalar("linux-gnu")
+	s.vars["BASH"] = scalar("/bin/bash")
+	s.vars["OPTIND"] = scalar("1")
+	for _, n := range ambient {
+		s.vars[n] = unknowable
+	}
+	for k, v := range e.Env {
+		s.vars[k] = scalar(v)
+		s.exports[k] = v
+	}
+	return s
+}
+
+// ambient are variables that a shell or a cell sets to something that is not
+// known here.
+var ambient = []string{
+	"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "PPID", "BASHPID", "UID", "EUID", "USER", "LOGNAME",
+	"HOSTNAME", "HOSTTYPE", "MACHTYPE", "LANG", "TERM", "SHELL", "BASH_VERSION", "SHELLOPTS", "BASHOPTS", "TMPDIR",
+	"LINENO", "PIPESTATUS", "REPLY", "COLUMNS", "LINES", "FUNCNAME", "BASH_SOURCE", "BASH_LINENO", "BASH_COMMAND",
+	"DIRSTACK", "GROUPS", "SHLVL", "_", "COMP_LINE", "BASH_REMATCH", "CI",
+}
+
+func (s *scope) fork() *scope {
+	c := *s
+	c.vars, c.funcs, c.aliases, c.exports = maps.Clone(s.vars), maps.Clone(s.funcs), maps.Clone(s.aliases), maps.Clone(s.exports)
+	c.params = slices.Clone(s.params)
+	return &c
+}
+
+// become makes s the state where two branches meet.
+func (s *scope) become(a, b *scope) {
+	switch {
+	case a.dead && !b.dead:
+		*s = *b
+		return
+	case b.dead && !a.dead:
+		*s = *a
+		return
+	}
+	out := a.fork()
+	for n, v := range b.vars {
+		if old, ok := a.vars[n]; ok {
+			out.vars[n] = old.join(v)
+		} else {
+			out.vars[n] = v.join(unset)
+		}
+	}
+	for n, v := range a.vars {
+		if _, ok := b.vars[n]; !ok {
+			out.vars[n] = v.join(unset)
+		}
+	}
+	maps.Copy(out.funcs, b.funcs)
+	maps.Copy(out.aliases, b.aliases)
+	*s = *out
+}
+
+// unset stands in a join for the branch that did not set the variable: it may
+// come from the environment.
+var unset = variable{unknown: true}
+
+// Get implements expand.Environ for the alternatives picked now.
+func (s *scope) Get(name string) expand.Variable {
+	switch name {
+	case "@", "*":
+		list := make([]string, len(s.params))
+		for i, p := range s.params {
+			list[i] = p.s
+		}
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: list}
+	case "#":
+		return str(itoa(len(s.params)))
+	case "0":
+		return str(s.name)
+	case "HOME root":
+		return str("/root")
+	}
+	if len(name) == 1 && name[0] >= '1' && name[0] <= '9' {
+		if n := int(name[0] - '1'); n < len(s.params) {
+			return str(s.params[n].s)
+		}
+		return expand.Variable{}
+	}
+	if user, ok := strings.CutPrefix(name, "HOME "); ok {
+		return str("/home/" + user)
+	}
+	v, ok := s.vars[name]
+	switch {
+	case !ok:
+		return expand.Variable{}
+	case v.isList:
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: v.list}
+	case len(v.alts) == 0:
+		return expand.Variable{}
+	}
+	return str(v.alts[min(s.pick[name], len(v.alts)-1)])
+}
+
+func str(s string) expand.Variable {
+	return expand.Variable{Set: true, Kind: expand.String, Str: s}
+}
+
+// Each implements expand.Environ.
+func (s *scope) Each(f func(string, expand.Variable) bool) {
+	for _, n := range slices.Sorted(maps.Keys(s.vars)) {
+		if !f(n, s.Get(n)) {
+			return
+		}
+	}
+}
+
+// Set implements expand.WriteEnviron: ${x:=y} and $((x=1)).
+func (s *scope) Set(name string, v expand.Variable) error {
+	switch v.Kind {
+	case expand.Indexed:
+		s.vars[name] = variable{isList: true, list: v.List}
+	case expand.String:
+		s.vars[name] = scalar(v.Str)
+	default:
+		delete(s.vars, name)
+	}
+	return nil
+}
+
+func (s *scope) dir() string {
+	v := s.vars["PWD"]
+	if len(v.alts) == 0 {
+		return ""
+	}
+	return v.alts[min(s.pick["PWD"], len(v.alts)-1)]
+}
