@@ -11,12 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"sallyport/sandbox/cell"
 )
 
 // Runner runs Actions. It is safe for concurrent use.
 type Runner struct {
+	txStore
 	opts   Options
 	tools  func() toolchains
 	groups func() (groups, error)
@@ -56,6 +55,7 @@ func NewRunner(o Options) (*Runner, error) {
 		o.CellBinary = filepath.Join(filepath.Dir(self), "sallyport-cell")
 	}
 	return &Runner{
+		txStore: txStore{filepath.Join(o.State, "tx")},
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
 		groups:  sync.OnceValues(findGroups),
@@ -293,20 +293,4 @@ func (r *Runner) cacheRoot(workspace string, own owner) (string, error) {
 		return "", fmt.Errorf("make the workspace's cache: %w", err)
 	}
 	return dir, nil
-}
-
-// layer makes the two folders of a write layer.
-func (r *Runner) layer(own owner) (id string, l *cell.Layer, err error) {
-	id = randomName()
-	dir := filepath.Join(r.opts.State, "tx", id)
-	l = &cell.Layer{Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
-	for _, d := range []string{dir, l.Upper, l.Work} {
-		if err = os.Mkdir(d, 0o700); err == nil {
-			err = own.give(d)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("make the write layer: %w", err)
-		}
-	}
-	return id, l, nil
 }

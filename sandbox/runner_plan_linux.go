@@ -67,8 +67,9 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		{Path: cellHome, Size: size(p.limits.Disk), Mode: 0o700},
 	}
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
-		if p.layerID, v.Layer, err = r.layer(own); err != nil {
-			return p, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's free space"}
+		v.Layer = &cell.Layer{}
+		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.create(workspace); err != nil {
+			return p, err
 		}
 	}
 	p.protected, v.Hidden = guards(workspace, t)

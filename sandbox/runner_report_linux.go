@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,9 +45,9 @@ func (r *Runner) settle(p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := changesOf(filepath.Join(r.opts.State, "tx", p.layerID, "upper"), p.workspace)
+	changes, err := r.changes(p.layerID)
 	if err != nil {
-		return &Error{Kind: KindIO, Msg: "read what the command changed", Err: err, Remedy: "nothing was landed; run the command again"}
+		return err
 	}
 	res.Changes = changes
 	if len(changes) > 0 {
@@ -63,13 +61,11 @@ func (r *Runner) forget(p *plan, res *Result) {
 	if p.layerID == "" || res.Tx != "" {
 		return
 	}
-	dir := filepath.Join(r.opts.State, "tx", p.layerID)
+	id := p.layerID
 	r.work.Add(1)
 	go func() {
 		defer r.work.Done()
-		// The kernel leaves work/work without any permission bit.
-		_ = os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
-		_ = os.RemoveAll(dir)
+		_ = r.Drop(id)
 	}()
 }
 
