@@ -124,7 +124,7 @@ func statusOf(c *call) audit.Status {
 		return audit.StatusTimeout
 	case errors.Is(c.runErr, context.Canceled), errors.As(c.runErr, &e) && e.Kind == sandbox.KindCanceled:
 		return audit.StatusCancelled
-	case c.answer.IsError:
+	case c.answer.IsError, c.result.Exit != 0:
 		return audit.StatusFailed
 	}
 	return audit.StatusOK
