@@ -138,15 +138,3 @@ func readsSecret(f policy.Facts) bool {
 	}
 	return false
 }
-
-// scripts maps the scripts a call is about to run to the digest they had when
-// they were scanned.
-func scripts(f policy.Facts) map[string]string {
-	out := map[string]string{}
-	for _, c := range f.Cmds {
-		if c.Script != nil && c.Script.SHA256 != "" {
-			out[c.Script.Path] = c.Script.SHA256
-		}
-	}
-	return out
-}
