@@ -295,8 +295,13 @@ func (r *Runner) cacheRoot(workspace string, own owner) (string, error) {
 	return dir, nil
 }
 
-// layer makes the two folders of a write layer.
-func (r *Runner) layer(own owner) (id string, l *cell.Layer, err error) {
+// layer makes the two folders of a write layer. The upper one takes the
+// workspace's mode, because the merged root shows the upper's.
+func (r *Runner) layer(workspace string, own owner) (id string, l *cell.Layer, err error) {
+	st, err := os.Stat(workspace)
+	if err != nil {
+		return "", nil, fmt.Errorf("make the write layer: %w", err)
+	}
 	id = randomName()
 	dir := filepath.Join(r.opts.State, "tx", id)
 	l = &cell.Layer{Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
@@ -307,6 +312,9 @@ func (r *Runner) layer(own owner) (id string, l *cell.Layer, err error) {
 		if err != nil {
 			return "", nil, fmt.Errorf("make the write layer: %w", err)
 		}
+	}
+	if err := os.Chmod(l.Upper, st.Mode().Perm()); err != nil {
+		return "", nil, fmt.Errorf("make the write layer: %w", err)
 	}
 	return id, l, nil
 }

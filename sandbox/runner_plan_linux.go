@@ -67,7 +67,7 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		{Path: cellHome, Size: size(p.limits.Disk), Mode: 0o700},
 	}
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
-		if p.layerID, v.Layer, err = r.layer(own); err != nil {
+		if p.layerID, v.Layer, err = r.layer(workspace, own); err != nil {
 			return p, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's free space"}
 		}
 	}
@@ -76,8 +76,9 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		v.Protected = p.protected
 	}
 	showWorktree(&v)
+	v.Pinned = pins(workspace, v.Protected)
 	p.spec = cell.Spec{
-		UID: own.uid, GID: own.gid, Hostname: cellHost, View: v,
+		UID: own.uid, GID: own.gid, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
 		Rlimits: baseLimits(p.limits), Proxy: len(e.Net) > 0,
 	}
 	p.command = command{

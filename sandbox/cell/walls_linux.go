@@ -102,7 +102,7 @@ func (s *site) descriptors() error {
 // uid 0 unless the owner is root.
 func (s *site) owner() error {
 	s.open()
-	if os.Geteuid() != s.spec.UID || os.Getegid() != s.spec.GID {
+	if s.spec.Become {
 		if err := syscall.Setgroups(nil); err != nil {
 			return fmt.Errorf("drop supplementary groups: %w", err)
 		}
