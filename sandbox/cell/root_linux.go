@@ -312,16 +312,19 @@ func (r *rootfs) devpts() error {
 	return r.onto("/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
 }
 
+// errLayer marks a failure of the write layer alone.
+var errLayer = errors.New("lay the write layer")
+
 // overlay mounts the workspace with its writes redirected to the layer. The
 // directories are named through descriptors, which needs no escaping of the
 // option string's separators.
 func (r *rootfs) overlay(at string, l layerDirs) error {
 	if l.err != nil {
-		return l.err
+		return errors.Join(errLayer, l.err)
 	}
 	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", fdPath(l.fds[0]), fdPath(l.fds[1]), fdPath(l.fds[2]))
 	if err := r.onto(at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
-		return fmt.Errorf("lay the write layer: %w", err)
+		return errors.Join(errLayer, err)
 	}
 	closeAll(l.fds[:])
 	return nil

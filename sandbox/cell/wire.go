@@ -33,6 +33,7 @@ type Cloned struct {
 	ID    uint64 `json:"id"`
 	Pid   int    `json:"pid,omitempty"`
 	Error string `json:"error,omitempty"`
+	Errno int    `json:"errno,omitempty"`
 }
 
 // Spec is everything a cell must know to raise its walls. The seccomp programs
@@ -127,8 +128,13 @@ type Rlimit struct {
 type Ready struct {
 	Walls []State `json:"walls"`
 	Error string  `json:"error,omitempty"` // the cell is unusable and ends
-	Wall  string  `json:"wall,omitempty"`  // the wall that failed
+	Errno int     `json:"errno,omitempty"`
+	Wall  string  `json:"wall,omitempty"` // the wall that failed
 }
+
+// WriteLayer is the name in Ready.Wall when the write layer could not be laid:
+// no wall of the list, because most cells have none.
+const WriteLayer = "write layer"
 
 // State is one wall as it stands.
 type State struct {
