@@ -70,6 +70,9 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		if p.layerID, v.Layer, err = r.layer(own); err != nil {
 			return p, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's free space"}
 		}
+		if err := r.store().begin(p.layerID, workspace); err != nil {
+			return p, err
+		}
 	}
 	p.protected, v.Hidden = guards(workspace, t)
 	if v.Writable {

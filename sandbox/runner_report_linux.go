@@ -47,7 +47,7 @@ func (r *Runner) settle(p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := changesOf(filepath.Join(r.opts.State, "tx", p.layerID, "upper"), p.workspace)
+	changes, err := r.store().changes(p.layerID)
 	if err != nil {
 		return &Error{Kind: KindIO, Msg: "read what the command changed", Err: err, Remedy: "nothing was landed; run the command again"}
 	}

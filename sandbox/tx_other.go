@@ -11,7 +11,13 @@ func (txStore) create(workspace string) (id, upper, work string, err error) {
 	return "", "", "", unsupported("begin a transaction over", workspace)
 }
 
-func (txStore) changes(id string) ([]Change, error) { return nil, unsupported("open the transaction", id) }
+func (txStore) begin(_, workspace string) error {
+	return unsupported("begin a transaction over", workspace)
+}
+
+func (txStore) changes(id string) ([]Change, error) {
+	return nil, unsupported("open the transaction", id)
+}
 
 // Land fails with an error that wraps errors.ErrUnsupported.
 func (txStore) Land(_ context.Context, id string) ([]Change, error) {
