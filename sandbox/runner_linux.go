@@ -17,7 +17,6 @@ import (
 
 // Runner runs Actions. It is safe for concurrent use.
 type Runner struct {
-	txStore
 	opts   Options
 	tools  func() toolchains
 	groups func() (groups, error)
@@ -57,7 +56,6 @@ func NewRunner(o Options) (*Runner, error) {
 		o.CellBinary = filepath.Join(filepath.Dir(self), "sallyport-cell")
 	}
 	return &Runner{
-		txStore: txStore{filepath.Join(o.State, "tx")},
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
 		groups:  sync.OnceValues(findGroups),

@@ -67,7 +67,7 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	}
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
 		v.Layer = &cell.Layer{}
-		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.create(workspace); err != nil {
+		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.store().create(workspace); err != nil {
 			return p, err
 		}
 	}

@@ -45,7 +45,7 @@ func (r *Runner) settle(p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := r.changes(p.layerID)
+	changes, err := r.store().changes(p.layerID)
 	if err != nil {
 		return err
 	}
