@@ -64,7 +64,9 @@ type Command struct {
 	Has    CmdHas  `json:"has"`
 }
 
-// Touch is a path a command reads or writes.
+// Touch is a path a command reads or writes. Scope has two words more than a
+// FileFact's: "home" is the cell's own home, which is empty and vanishes, and
+// "unknown" is a path that cannot be told from the text.
 type Touch struct {
 	Op    string       `json:"op"`
 	Path  string       `json:"path"`
@@ -110,7 +112,7 @@ const opExec = "exec"
 func newCommand(c policy.Cmd, d *policy.Data) *Command {
 	out := &Command{Cmd: c, Class: class(c.Program, d)}
 	add := func(op, path string, scope policy.Scope, guard policy.Guard) {
-		t := Touch{op, path, scope, guard}
+		t := Touch{op, path, scopeOf(path, scope), guard}
 		switch {
 		case op == opExec || !sandbox.Op(op).Writes():
 			out.Reads = append(out.Reads, t)
@@ -138,6 +140,20 @@ func newCommand(c policy.Cmd, d *policy.Data) *Command {
 	out.Has.Script, out.Has.Via = c.Script != nil, len(c.Via) > 0
 	out.Plain = !c.Opaque.Name && !c.Lookalike && !out.Has.Assigns && !out.Has.Patterns && !out.Has.Writes && !out.Has.Script
 	return out
+}
+
+// cellHome is the home directory in facts, whoever runs the command; in a cell
+// it is private.
+const cellHome = "/home/agent/"
+
+func scopeOf(path string, scope policy.Scope) policy.Scope {
+	switch {
+	case scope == policy.ScopeOutside && path == "":
+		return "unknown"
+	case scope == policy.ScopeOutside && strings.HasPrefix(path, cellHome):
+		return "home"
+	}
+	return scope
 }
 
 // class is the class of a program; a version at its end does not matter.
