@@ -244,6 +244,7 @@ func (l *Log) store(batch []*waiter) error {
 		}
 	}
 	l.publish(Seq(t.size))
+	l.anchoring.note(t.size, head)
 	l.turn()
 	return nil
 }

@@ -36,6 +36,13 @@ type Options struct {
 	State  func(workspace, path string) (string, error)
 	Logger *slog.Logger // slog.Default
 
+	// Anchors keep checkpoints outside of the log, AnchorFile in a file: after
+	// AnchorEvery records (1000), after AnchorAfter (1 min) and at Close.
+	Anchors     []Anchor
+	AnchorFile  string
+	AnchorEvery int
+	AnchorAfter time.Duration
+
 	openFile func(string, int, os.FileMode) (*os.File, error) // for tests
 }
 
@@ -50,6 +57,10 @@ func (o Options) withDefaults() Options {
 	def((*int64)(&o.Retain), int64(190*24*time.Hour))
 	def(&o.MinFree, 32<<20)
 	def(&o.Ballast, 4<<20)
+	def((*int64)(&o.AnchorAfter), int64(time.Minute))
+	if o.AnchorEvery <= 0 {
+		o.AnchorEvery = 1000
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -92,8 +103,9 @@ type Log struct {
 	stopped error
 	space   space
 
-	unsealed unsealed
-	sealer   *sealer
+	unsealed  unsealed
+	sealer    *sealer
+	anchoring *anchoring
 }
 
 // Open opens the log in dir for writing, making it when there is none. One
@@ -115,6 +127,7 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	l.unlock = unlock
+	l.anchoring.run(&l.opt)
 	if err := l.recover(); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -132,6 +145,7 @@ func open(dir string, o Options) (*Log, error) {
 	l := &Log{boot: hex.EncodeToString(id), start: o.Now(), pending: map[Seq]struct{}{}, sealer: newSealer()}
 	l.Reader.init(dir, o, k)
 	l.space = newSpace(dir, &l.opt)
+	l.anchoring = newAnchoring(&l.opt)
 	if err := forgetClosed(dir); err != nil {
 		return nil, err
 	}
@@ -269,6 +283,9 @@ func (l *Log) Close() error {
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
 		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+	}
+	if aerr := l.anchoring.close(); err == nil {
+		err = aerr
 	}
 	if l.unlock != nil {
 		if uerr := l.unlock.Close(); err == nil {

@@ -64,7 +64,11 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 		}
 	}
 	v := &verification{reader: r, known: known, open: map[Seq]bool{}, sealed: map[Seq]sealedDetail{}, report: Report{AnchoredThrough: -1, Problems: []Problem{}}}
-	v.takeAnchors(o.Anchors)
+	kept, err := r.fileAnchors()
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit log: %w", err)
+	}
+	v.takeAnchors(append(kept, o.Anchors...))
 	segs, _ := r.segments()
 	digests := startDigests(ctx, segs)
 	for i, seg := range segs {
