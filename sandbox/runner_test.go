@@ -20,6 +20,9 @@ import (
 var cellBinary string
 
 func TestMain(m *testing.M) {
+	if code, ok := probeMain(os.Args); ok {
+		os.Exit(code)
+	}
 	os.Exit(withCellBinary(m))
 }
 
