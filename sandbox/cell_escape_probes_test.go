@@ -409,13 +409,17 @@ func namespaceProbes() []probe {
 			return cloned0(pid, errno)
 		}},
 	}
-	for name, flag := range map[string]uintptr{"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID,
-		"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP, "time": unix.CLONE_NEWTIME} {
-		list = append(list, probe{c, "unshare " + name, syscallProbe(unix.SYS_UNSHARE, flag)})
+	type named struct {
+		name string
+		flag uintptr
 	}
-	for name, flags := range map[string]uintptr{"user": unix.CLONE_NEWUSER, "user with high bits": unix.CLONE_NEWUSER | 1<<40, "mount": unix.CLONE_NEWNS} {
-		list = append(list, probe{c, "clone " + name, func(bait) error {
-			pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	for _, n := range []named{{"user", unix.CLONE_NEWUSER}, {"mount", unix.CLONE_NEWNS}, {"pid", unix.CLONE_NEWPID}, {"net", unix.CLONE_NEWNET},
+		{"ipc", unix.CLONE_NEWIPC}, {"uts", unix.CLONE_NEWUTS}, {"cgroup", unix.CLONE_NEWCGROUP}, {"time", unix.CLONE_NEWTIME}} {
+		list = append(list, probe{c, "unshare " + n.name, syscallProbe(unix.SYS_UNSHARE, n.flag)})
+	}
+	for _, n := range []named{{"user", unix.CLONE_NEWUSER}, {"user with high bits", unix.CLONE_NEWUSER | 1<<40}, {"mount", unix.CLONE_NEWNS}} {
+		list = append(list, probe{c, "clone " + n.name, func(bait) error {
+			pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, n.flag|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 			return cloned0(pid, errno)
 		}})
 	}
