@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 	}
 	res.Hit = hits(p.limits, o, use)
 	res.Denials = denials(p, o)
-	if err := r.settle(p, res); err != nil {
+	if err := r.settle(c, p, res); err != nil {
 		return err
 	}
 	if o.timeout {
@@ -43,34 +42,19 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 
 // settle closes the write layer: what it holds becomes Changes and, in a
 // transaction, stays until it is landed or dropped.
-func (r *Runner) settle(p plan, res *Result) error {
+func (r *Runner) settle(c *cage, p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := changesOf(filepath.Join(r.opts.State, "tx", p.layerID, "upper"), p.workspace)
+	changes, err := changesOf(filepath.Join(r.opts.State, "tx", c.layer, "upper"), p.workspace)
 	if err != nil {
 		return &Error{Kind: KindIO, Msg: "read what the command changed", Err: err, Remedy: "nothing was landed; run the command again"}
 	}
 	res.Changes = changes
 	if len(changes) > 0 {
-		res.Tx = p.layerID
+		res.Tx = c.layer
 	}
 	return nil
-}
-
-// forget removes a write layer that holds nothing pending.
-func (r *Runner) forget(p *plan, res *Result) {
-	if p.layerID == "" || res.Tx != "" {
-		return
-	}
-	dir := filepath.Join(r.opts.State, "tx", p.layerID)
-	r.work.Add(1)
-	go func() {
-		defer r.work.Done()
-		// The kernel leaves work/work without any permission bit.
-		_ = os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
-		_ = os.RemoveAll(dir)
-	}()
 }
 
 // hits lists the limits that stopped or cut the run.
