@@ -68,6 +68,9 @@ func (b *bench) run(act sandbox.Action) (sandbox.Result, error) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = filepath.Join(act.Workspace, e.Dir)
 		cmd.Env = append(os.Environ(), "HOME="+b.t.TempDir())
+		if caches, err := os.UserCacheDir(); err == nil {
+			cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(caches, "go-build"))
+		}
 		for k, v := range e.Env {
 			cmd.Env = append(cmd.Env, k+"="+v)
 		}
