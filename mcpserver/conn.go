@@ -37,7 +37,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	s.track(c, true)
 	defer s.track(c, false)
 
-	ctx = s.mcp.WithContext(ctx, sess)
+	ctx = s.mcp.WithContext(c.telling(ctx), sess)
 	notes := make(chan struct{})
 	go func() { defer close(notes); c.notify(ctx) }()
 	err := c.read(ctx, rw)
@@ -231,6 +231,11 @@ func (c *conn) notify(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// telling lets what runs under ctx tell the client something before its answer.
+func (c *conn) telling(ctx context.Context) context.Context {
+	return withTell(ctx, func(n mcp.JSONRPCNotification) { c.send(n) })
 }
 
 func (c *conn) send(m any) {

@@ -20,8 +20,11 @@ type Peer struct {
 	Workspace string // absolute, symlink-free
 	Preset    string
 	MaxTier   policy.Tier
-	Tools     []string          // tools it may use; nil means all
-	Sources   map[string]string // where each identity came from: "peercred", "token", "env", "client"
+	Tools     []string // tools it may use; nil means all
+	// Credential names what proved the identity ("token:4f…", "jwt:…"), where
+	// something did; it is an identity of its own beside Agent and User.
+	Credential string
+	Sources    map[string]string // where each identity came from: "peercred", "token", "env", "client"
 }
 
 func (p *Peer) mayUse(tool string) bool {

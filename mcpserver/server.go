@@ -193,3 +193,9 @@ func (s *Server) Interrupt(agent string) {
 		}
 	}
 }
+
+// ToolsChanged tells every client that the list of tools may have changed, as
+// after a new policy.
+func (s *Server) ToolsChanged() {
+	s.mcp.SendNotificationToAllClients(mcp.MethodNotificationToolsListChanged, nil)
+}

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -49,7 +47,7 @@ func (r *Runner) settle(p plan, res *Result) error {
 	}
 	changes, err := r.store().changes(p.layerID)
 	if err != nil {
-		return &Error{Kind: KindIO, Msg: "read what the command changed", Err: err, Remedy: "nothing was landed; run the command again"}
+		return err
 	}
 	res.Changes = changes
 	if len(changes) > 0 {
@@ -63,13 +61,11 @@ func (r *Runner) forget(p *plan, res *Result) {
 	if p.layerID == "" || res.Tx != "" {
 		return
 	}
-	dir := filepath.Join(r.opts.State, "tx", p.layerID)
+	id := p.layerID
 	r.work.Add(1)
 	go func() {
 		defer r.work.Done()
-		// The kernel leaves work/work without any permission bit.
-		_ = os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
-		_ = os.RemoveAll(dir)
+		_ = r.Drop(id)
 	}()
 }
 
@@ -90,7 +86,9 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 			list = append(list, LimitHit{"output", l.Output, s.Total})
 		}
 	}
-	if o.exit.Signal == int(unix.SIGXFSZ) || strings.Contains(string(o.stderr.Data), unix.EFBIG.Error()) {
+	// A shell reports a child's signal as 128+N.
+	if o.exit.Signal == int(unix.SIGXFSZ) || o.exit.Code == 128+int(unix.SIGXFSZ) ||
+		strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.EFBIG.Error()) {
 		list = append(list, LimitHit{"file", l.File, l.File})
 	}
 	if strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.ENOSPC.Error()) {
@@ -102,7 +100,7 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 func denials(p plan, o outcome) []Denial {
 	d := denier{
 		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile,
-		protected: p.protected, hidden: p.spec.View.Hidden,
+		protected: p.protected, hidden: p.spec.View.Hidden, pinned: p.spec.View.Pinned,
 	}
 	return d.explain(string(o.stderr.Data))
 }

@@ -80,7 +80,7 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+		log, err := audit.Open(p.log(), audit.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}

@@ -125,7 +125,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		answer(w, rec, err)
 	})
 	m.HandleFunc("GET /v1/audit/verify", func(w http.ResponseWriter, r *http.Request) {
-		rep, err := log.Verify(r.Context(), audit.VerifyOptions{AnchorFile: r.URL.Query().Get("anchor")})
+		rep, err := log.Verify(r.Context(), audit.VerifyOptions{})
 		answer(w, rep, err)
 	})
 	m.HandleFunc("POST /v1/audit/hash", func(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,6 @@ import (
 	"sallyport/mcpserver"
 	"sallyport/policy"
 	"sallyport/policy/approval"
-	"sallyport/policy/limits"
 	"sallyport/sandbox"
 )
 
@@ -60,7 +59,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ())}); err != nil {
+	if d.log, err = audit.Open(p.log(), audit.Options{Secrets: secretsOf(os.Environ())}); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
@@ -74,7 +73,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	}
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judge.gate, Desk: d.desk, Runner: d.runner, Log: d.log,
-		Limits: limits.New(limits.Config{}), Now: time.Now, ID: newID, Logger: logger,
+		Limits: noLimits{}, Now: time.Now, ID: newID, Logger: logger,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judge.engine.Revision()})
 }
@@ -85,10 +84,7 @@ func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
 		TTL: time.Duration(c.ApprovalTTL),
 		Record: func(e approval.Event) error {
-			_, err := log.Append(context.Background(), audit.Record{
-				Kind: audit.KindEvent, Event: "approval." + e.Kind, Approval: e.Request.ID, Person: e.Person.String(),
-				Agent: e.Request.Subject.Agent, Session: e.Request.Subject.Session, Tool: e.Request.Subject.Tool, Detail: asJSON(e),
-			})
+			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
 		},
 	})
@@ -96,6 +92,18 @@ func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 		return nil, fmt.Errorf("open the approvals: %w", err)
 	}
 	return desk, nil
+}
+
+// deskRecord is what the log keeps of a step at the desk.
+func deskRecord(e approval.Event) audit.Record {
+	r := audit.Record{Kind: audit.KindEvent, Event: string(e.Kind), Detail: asJSON(e)}
+	if q := e.Request; q != nil {
+		r.Approval, r.Agent, r.Session, r.Workspace, r.Call = q.ID, q.Agent, q.Session, q.Workspace, q.Call
+	}
+	if e.Person != nil {
+		r.Person = e.Person.String()
+	}
+	return r
 }
 
 // event appends a record of something that happened to the daemon itself.

@@ -11,9 +11,6 @@ import (
 	"sallyport/sandbox"
 )
 
-// cellPath is the PATH inside a cell, where argv[0] is looked up.
-var cellPath = sandbox.CellPath
-
 // judge is the policy side: the rules and the gate over them.
 type judge struct {
 	engine *rego.Engine
@@ -39,8 +36,30 @@ func newJudge(ctx context.Context, c config) (*judge, error) {
 	}
 	inspector := inspect.New(inspect.Options{
 		Data:  engine.Data,
-		Files: func(root string) (inspect.Files, error) { return sandbox.OpenWorkspace(root) },
-		Path:  cellPath(),
+		Files: func(root string) (inspect.Files, error) { return reader(root), nil },
+		Path:  sandbox.SearchPath(),
 	})
 	return &judge{engine: engine, gate: &policy.Gate{Inspector: inspector, Decider: engine}}, nil
+}
+
+// reader reads beneath a workspace for the inspector. It opens the workspace
+// anew each time, so that nothing has to be closed.
+type reader string
+
+func (r reader) ReadFile(path string, most int64) ([]byte, error) {
+	w, err := sandbox.OpenWorkspace(string(r))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return w.ReadFile(path, most)
+}
+
+func (r reader) Exists(path string) string {
+	w, err := sandbox.OpenWorkspace(string(r))
+	if err != nil {
+		return "absent"
+	}
+	defer w.Close()
+	return w.Kind(path)
 }

@@ -96,7 +96,7 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 	root.PersistentFlags().String("state", "", "folder of the log, approvals and sockets (default $XDG_STATE_HOME/sallyport)")
 	root.AddCommand(
 		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newGrants(), newFreeze(), newLift(),
-		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newDemo(), exitCodesHelp(),
+		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), exitCodesHelp(),
 	)
 	return root
 }
