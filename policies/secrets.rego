@@ -1,0 +1,68 @@
+# Secrets. Reading secrets, writing them down, and sending them away.
+package sallyport.rules
+
+# METADATA
+# title: Secret read by a tool
+# custom:
+#   id: secrets.read
+#   tier: L3
+#   reason: the file holds secrets
+#   remedy: ask for the one value you need, or work with a template such as .env.example
+#   obligations: {redact: true}
+hit contains secret if {
+	input.has.guards == true
+	some f in input.files
+	f.op in read_ops
+	f.guard == "secret"
+	secret := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s holds secrets", [f.path])})
+}
+
+# METADATA
+# title: Secret read by a command
+# custom:
+#   id: secrets.read-command
+#   tier: L3
+#   reason: the command reads a file that holds secrets
+#   remedy: ask for the one value you need, or work with a template such as .env.example
+#   obligations: {redact: true}
+hit contains secret if {
+	input.cmd.has.guards == true
+	some f in input.cmd.reads
+	f.guard == "secret"
+	secret := object.union(rego.metadata.rule().custom, {"reason": sprintf("the command reads %s, which holds secrets", [f.path])})
+}
+
+# METADATA
+# title: Secret written down
+# custom:
+#   id: secrets.written
+#   tier: L3
+#   reason: the text written holds a secret
+#   remedy: read the secret from the environment when the program runs
+#   obligations: {redact: true}
+hit contains rego.metadata.rule().custom if {
+	input.has.content == true
+	some c in input.content
+	startswith(c.rule, "secret.")
+}
+
+# METADATA
+# title: Dial out after a secret was read
+# custom:
+#   id: secrets.then-dial
+#   tier: L3
+#   reason: a secret was read earlier in this session, and this call talks to another machine
+#   remedy: start a new session for work that needs the network
+#   obligations: {approvers: 1, redact: true}
+hit contains rego.metadata.rule().custom if {
+	input.session.reads_secret == true
+	secrets_dials
+}
+
+secrets_dials if {
+	input.unit == "call"
+	some n in input.net
+	not n.host in {"localhost", "127.0.0.1", "::1"}
+}
+
+secrets_dials if input.cmd.class in {"dialler", "resolver"}
