@@ -83,6 +83,7 @@ func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text st
 		return []fired{broken("policy.undefined", text, "the policy says nothing of this", "ask the person you work for")}, nil
 	}
 	var hits []fired
+	spoken := false // by a layer that may: silence is L3, and no other layer can end it
 	for i, trusted := range g.trusted {
 		set, ok := rs[0].Bindings[fmt.Sprintf("h%d", i)].([]any)
 		if !ok {
@@ -90,9 +91,10 @@ func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text st
 		}
 		for _, e := range set {
 			hits = append(hits, g.read(e, text, trusted))
+			spoken = spoken || trusted
 		}
 	}
-	if len(hits) == 0 {
+	if !spoken {
 		hits = append(hits, broken("policy.undefined", text, "no rule speaks of this", "ask the person you work for"))
 	}
 	return hits, nil
