@@ -13,7 +13,7 @@ base := {
 	"version": 1, "now": "2026-01-02T03:04:05Z", "phase": "call",
 	"call": {
 		"tool": "run_command", "kind": "run", "agent": "claude-code", "user": "ann", "client": "", "session": "s",
-		"max_tier": "L3", "exec": true, "write": "none",
+		"max_tier": "L3", "granted": true, "exec": true, "write": "none",
 	},
 	"workspace": {"root": "/w", "branch": "work", "commit": "c0ffee", "worktree": false, "preset": "strict"},
 	"files": [], "content": [], "net": [],
@@ -36,12 +36,16 @@ no_has := {"writes": false, "guards": false, "redirects": false, "assigns": fals
 has(what) := object.union(no_has, {what: true})
 
 plain_cmd(argv) := {
-	"program": argv[0], "class": object.get(data.sallyport.programs, argv[0], ""), "path": concat("/", ["/usr/bin", argv[0]]),
+	"program": argv[0], "class": class_of(argv[0]), "path": concat("/", ["/usr/bin", argv[0]]),
 	"argv": argv, "sub": sub_of(argv), "flags": flags_of(argv), "args": args_of(argv),
 	"assigns": {}, "dir": "/w", "via": [], "feeds": "", "fed_by": "", "redirects": [],
 	"opaque": {"name": false, "args": false, "reason": ""}, "lookalike": false, "targets": [], "patterns": [],
 	"text": concat(" ", argv), "writes": [], "reads": [], "plain": true, "has": no_has,
 }
+
+class_of(program) := "disk" if startswith(program, "mkfs.")
+
+class_of(program) := object.get(data.sallyport.programs, program, "") if not startswith(program, "mkfs.")
 
 operands(argv) := [a | some i, a in argv; i > 0; not startswith(a, "-")]
 

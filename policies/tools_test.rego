@@ -4,18 +4,13 @@ tools_cases := {
 	"a reading tool": {"unit": file_call("read_file", "read", "main.go", "workspace", ""), "fires": {"tools.read", "filesystem.read"}},
 	"a command on a throw-away copy": {"unit": plain_call({"call": {"write": "discard"}}), "fires": {"tools.run-discard"}},
 	"a command that keeps its writes": {"unit": plain_call({"call": {"write": "transaction"}}), "fires": {"tools.run-write"}},
+	"a tool of another agent": {"unit": plain_call({"call": {"granted": false}}), "fires": {"tools.not-yours"}},
 	"an unknown tool": {"unit": plain_call({"call": {"tool": "launch", "kind": ""}}), "fires": set()},
 }
 
 test_tools[name] if {
 	some name, c in tools_cases
 	ids(c.unit) == c.fires
-}
-
-test_tool_of_another_agent if {
-	"tools.not-yours" in ids(plain_call({})) with data.sallyport.agents as {"claude-code": {"tools": ["grep"]}}
-	"tools.not-yours" in ids(plain_call({})) with data.sallyport.agents as {"*": {"tools": ["grep"]}}
-	not "tools.not-yours" in ids(plain_call({})) with data.sallyport.agents as {"*": {"tools": ["grep"]}, "claude-code": {"tools": ["*"]}}
 }
 
 starts(unit) := {h.id | some h in hits(unit)} & starting
