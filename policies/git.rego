@@ -235,5 +235,6 @@ hit contains rego.metadata.rule().custom if {
 	git_setting_near
 	some a in input.cmd.argv
 	regex.match(`(?i)^(-c|--config-env=?|--config=?)?(core\.(fsmonitor|sshcommand|pager|editor|hookspath|askpass|gitproxy|alternaterefscommand)|alias\..+|credential\..*helper|diff\..*(command|textconv|external)|filter\..+|merge\..+\.driver|gpg\..*program|sequence\.editor|uploadpack\..+|protocol\..+|http\..*proxy|pager\..+|(diff|merge)tool\..+|interactive\.difffilter|url\..+\.(insteadof|pushinsteadof)|remote\..+\.(uploadpack|receivepack|proxy|vcs)|include(if\..+)?\.path|submodule\..+\.update|init\.templatedir|web\.browser|man\..+|browser\..+)(=.*)?$`, a)
+	not regex.match(`=(false|0|no|off|never|cat|/dev/null)?$`, a) # turns something off
 	input.cmd.sub != "config"
 }

@@ -118,7 +118,7 @@ guardrails_steering_variables := {
 	"PERL5OPT", "PERL5DB", "RUBYOPT", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS_FILE", "GCONV_PATH",
 }
 
-guardrails_harmless_values := {"", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nano", "/bin/true", "/bin/cat"}
+guardrails_harmless_values := {"", "0", "false", "/bin/false", "/dev/null", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nano", "/bin/true", "/bin/cat"}
 
 # METADATA
 # title: Variable that makes programs run code

@@ -171,4 +171,5 @@ type Obligations struct {
 	Terms     sandbox.Terms `json:"terms"`
 	Redact    bool          `json:"redact,omitempty"`
 	Approvers int           `json:"approvers,omitempty"` // people needed; 0 means 1
+	Roles     []string      `json:"roles,omitempty"`     // each approver holds one of them; empty means anybody
 }

@@ -310,7 +310,7 @@ func expected(f policy.Facts) map[string]string {
 		}
 	}
 	for _, file := range f.Files {
-		if file.Scope == policy.ScopeWorkspace && sandbox.Op(file.Op).Writes() && file.SHA256 != "" {
+		if file.Scope == policy.ScopeWorkspace && sandbox.Op(file.Op).Writes() && (file.SHA256 != "" || file.Kind == "absent") {
 			expect(file.Path, file.SHA256)
 		}
 	}

@@ -98,7 +98,7 @@ func newInput(c policy.Call, f policy.Facts, d *policy.Data) Input {
 		in.Phase = policy.PhaseCall
 	}
 	if c.Action.Exec != nil {
-		in.Call.Exec, in.Call.Write = true, c.Action.Exec.Write
+		in.Call.Exec, in.Call.Write = true, asked(c.Action.Exec)
 	}
 	for _, file := range f.Files {
 		in.Has.Writes = in.Has.Writes || file.Op != opExec && sandbox.Op(file.Op).Writes()
@@ -181,4 +181,13 @@ func quiet(path string) bool {
 // opens no file.
 func descriptor(r policy.Redirect) bool {
 	return strings.HasSuffix(r.Op, "&") && strings.Trim(r.Path, "0123456789-") == ""
+}
+
+// asked is how much a command asks to write. A plan that could use more without
+// having asked for it asks for nothing.
+func asked(e *sandbox.Exec) sandbox.WriteMode {
+	if e.Asked || e.Write == sandbox.WriteDiscard {
+		return e.Write
+	}
+	return sandbox.WriteNone
 }

@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sallyport/sandbox/cell"
+)
+
+// protectedPaths are read-only in every cell whatever the tier: they make
+// other programs, or a later session of the agent's host, run code or drop
+// guards. Relative to the workspace.
+var protectedPaths = []string{
+	".git/hooks", ".git/config", ".git/config.worktree", ".gitmodules", ".gitconfig",
+	".mcp.json", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".zed", ".vscode", ".idea",
+	".devcontainer", ".envrc", ".ripgreprc",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
+	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".sallyport", ".sallyport.yaml",
+}
+
+// protectedGit are the same within a repository's common directory.
+var protectedGit = []string{"hooks", "config", "config.worktree"}
+
+// hiddenPaths hold secrets and are covered, files and folders alike.
+var hiddenPaths = []string{
+	".env", ".netrc", ".pypirc", ".git-credentials", ".ssh", ".gnupg", ".aws", ".azure", ".kube",
+	".config/gcloud", ".docker/config.json", ".pgpass", ".my.cnf", "credentials.json",
+}
+
+// hiddenPatterns are matched against the names in the workspace's own folder.
+var hiddenPatterns = []string{
+	".env.*", "id_rsa*", "id_ed25519*", "id_ecdsa*", "id_dsa*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks",
+	"*.keystore", "*.kdbx", "service-account*.json", "*credentials*.json",
+}
+
+// shownAnyway are names the patterns catch that hold no secret.
+var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub"}
+
+// guards lists the absolute paths of a workspace that are protected and hidden.
+func guards(workspace string, t Terms) (protected, hidden []string) {
+	join := func(rel string) string { return filepath.Join(workspace, filepath.Clean("/"+rel)) }
+	for _, list := range [][]string{protectedPaths, t.Protected} {
+		for _, rel := range list {
+			protected = append(protected, join(rel))
+		}
+	}
+	for _, list := range [][]string{hiddenPaths, secretNames(workspace), t.Hidden} {
+		for _, rel := range list {
+			hidden = append(hidden, join(rel))
+		}
+	}
+	keep := func(list []string) []string {
+		slices.Sort(list)
+		list = slices.Compact(list)
+		return slices.DeleteFunc(list, func(p string) bool {
+			_, err := os.Lstat(p)
+			return err != nil || p == workspace
+		})
+	}
+	return keep(protected), keep(hidden)
+}
+
+// pins are the folders between the workspace and its protected paths, outer
+// ones first: without a pin one could be renamed and a new one made in its place.
+func pins(workspace string, protected []string) []string {
+	var list []string
+	for _, p := range protected {
+		for dir := filepath.Dir(p); dir != workspace && under(dir, workspace); dir = filepath.Dir(dir) {
+			list = append(list, dir)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func secretNames(workspace string) []string {
+	entries, err := os.ReadDir(workspace)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if matches(hiddenPatterns, e.Name()) && !matches(shownAnyway, e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, strings.ToLower(name)) // the patterns are ours and well formed
+		return ok
+	})
+}
+
+// worktree finds the common directory of a linked git worktree, so that git
+// works in it. The pointer in the workspace's .git file is believed only if
+// the directory it names points back: else a planted file would have any
+// folder of the machine mounted.
+func worktree(workspace string) (common string, ok bool) {
+	pointer, err := os.ReadFile(filepath.Join(workspace, ".git"))
+	if err != nil {
+		return "", false
+	}
+	gitdir, found := strings.CutPrefix(strings.TrimSpace(string(pointer)), "gitdir: ")
+	if !found {
+		return "", false
+	}
+	if !filepath.IsAbs(gitdir) {
+		gitdir = filepath.Join(workspace, gitdir)
+	}
+	gitdir, err = filepath.EvalSymlinks(gitdir)
+	if err != nil || filepath.Base(filepath.Dir(gitdir)) != "worktrees" {
+		return "", false
+	}
+	back, err := os.ReadFile(filepath.Join(gitdir, "gitdir"))
+	if err != nil || !samePath(strings.TrimSpace(string(back)), filepath.Join(workspace, ".git"), gitdir) {
+		return "", false
+	}
+	common = filepath.Dir(filepath.Dir(gitdir))
+	for _, need := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(common, need)); err != nil {
+			return "", false
+		}
+	}
+	return common, true
+}
+
+// samePath compares a path git wrote (since 2.48 it may be relative) with one.
+func samePath(written, want, base string) bool {
+	if !filepath.IsAbs(written) {
+		written = filepath.Join(base, written)
+	}
+	got, err := filepath.EvalSymlinks(written)
+	return err == nil && got == want
+}
+
+// showWorktree adds a linked worktree's common directory to the view.
+func showWorktree(v *cell.View) {
+	common, ok := worktree(v.Workspace)
+	if !ok || under(common, v.Workspace) {
+		return
+	}
+	v.Binds = append(v.Binds, cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})
+	v.Protected = append(v.Protected, filepath.Join(v.Workspace, ".git"))
+	for _, rel := range protectedGit {
+		v.Protected = append(v.Protected, filepath.Join(common, rel))
+	}
+}
