@@ -103,21 +103,11 @@ func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	switch r.Kind {
-	case KindCall, KindIntent, KindEvent:
-	case KindOutcome:
-		if r.Intent == nil {
-			return 0, errors.New("append to the audit log: an outcome must name its intent")
-		}
-	default:
-		return 0, fmt.Errorf("append to the audit log: kind %q is unknown", r.Kind)
-	}
-	l.redactRecord(&r)
-	body, err := encodeBody(&r)
+	w, err := l.prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, sealed: sealed, wake: make(chan bool, 1)}
+	w.sealed = sealed
 	lead, err := l.queue.join(w)
 	if err != nil {
 		return 0, err
@@ -129,6 +119,44 @@ func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
 		return 0, fmt.Errorf("append to the audit log: %w", w.err)
 	}
 	return w.seq, nil
+}
+
+// prepare does what needs no place in the log: checks, redacts and encodes.
+func (l *Log) prepare(r Record) (*waiter, error) {
+	switch r.Kind {
+	case KindCall, KindIntent, KindEvent:
+	case KindOutcome:
+		if r.Intent == nil {
+			return nil, errors.New("an outcome must name its intent")
+		}
+	default:
+		return nil, fmt.Errorf("kind %q is unknown", r.Kind)
+	}
+	l.redactRecord(&r)
+	body, err := encodeBody(&r)
+	if err != nil {
+		return nil, err
+	}
+	return &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}, nil
+}
+
+// appendAll stores records in one commit, before anybody else can append.
+func (l *Log) appendAll(records []Record) error {
+	var batch []*waiter
+	for _, r := range records {
+		w, err := l.prepare(r)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, w)
+	}
+	l.commit(batch)
+	for _, w := range batch {
+		if w.err != nil {
+			return w.err
+		}
+	}
+	return nil
 }
 
 // lead commits what waits, the caller's record first, and hands the lead on.

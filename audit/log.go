@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -242,26 +241,26 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 	return nil
 }
 
-// recover closes the calls whose outcome is missing and writes the start event.
+// recover closes the calls whose outcome is missing and writes the start event,
+// all in one commit.
 func (l *Log) recover() error {
-	ctx := context.Background()
 	left := l.unsealed
 	open := slices.Sorted(maps.Keys(l.pending))
+	var records []Record
 	for _, seq := range open {
 		intent, err := l.Get(seq)
 		if err != nil {
 			return fmt.Errorf("close the interrupted call %d: %w", seq, err)
 		}
-		if _, err := l.Append(ctx, l.interrupted(intent)); err != nil {
-			return fmt.Errorf("close the interrupted call %d: %w", seq, err)
-		}
+		records = append(records, l.interrupted(intent))
 	}
 	detail, err := json.Marshal(map[string]any{"interrupted": len(open), "pid": os.Getpid()})
 	if err != nil {
 		return err
 	}
-	if _, err = l.Append(ctx, Record{Kind: KindEvent, Event: "start", Detail: detail}); err != nil {
-		return err
+	records = append(records, Record{Kind: KindEvent, Event: "start", Detail: detail})
+	if err := l.appendAll(records); err != nil {
+		return fmt.Errorf("close %d interrupted calls: %w", len(open), err)
 	}
 	for _, first := range left {
 		l.startSeal(first)
