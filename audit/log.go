@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -105,6 +106,7 @@ type Log struct {
 	unsealed  unsealed
 	sealer    *sealer
 	anchoring *anchoring
+	rotating  sync.Mutex
 }
 
 // Open opens the log in dir for writing, making it when there is none. One
@@ -175,9 +177,11 @@ func (l *Log) startSegment(left unsealed) error {
 	if err != nil {
 		return err
 	}
-	previous, err := checkpoint{l.keys.origin, l.tree.size, root}.sign(l.keys.signer)
-	if err != nil {
-		return err
+	previous := l.head // so that the checkpoint after a new key keeps both signatures
+	if previous == nil {
+		if previous, err = (checkpoint{l.keys.origin, l.tree.size, root}).sign(l.keys.signer); err != nil {
+			return err
+		}
 	}
 	var open []Seq
 	for seq := range l.pending {
@@ -221,6 +225,9 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 		return err
 	}
 	if l.tree, err = resume(tx, cp); err != nil {
+		return err
+	}
+	if err := l.settleKey(s.head); err != nil {
 		return err
 	}
 	if s.header.First != seg.first || int64(seg.first) > cp.size {

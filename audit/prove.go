@@ -48,7 +48,7 @@ func (r *Reader) prove(seq Seq) (Proof, error) {
 	if err := tlog.CheckRecord(path, cp.size, cp.root, int64(seq), tlog.RecordHash(raw)); err != nil {
 		return Proof{}, fmt.Errorf("%w; run `sallyport audit verify`", err)
 	}
-	p := Proof{Seq: seq, Size: cp.size, Record: string(raw), Hashes: [][]byte{}, Checkpoint: string(signed), Keys: r.public}
+	p := Proof{Seq: seq, Size: cp.size, Record: string(raw), Hashes: [][]byte{}, Checkpoint: string(signed), Keys: r.publicKeys()}
 	for _, h := range path {
 		p.Hashes = append(p.Hashes, append([]byte(nil), h[:]...))
 	}
