@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -20,6 +21,7 @@ type waiter struct {
 	body   []byte
 	kind   Kind
 	intent *Seq
+	sealed *Seq // the segment whose digest this record tells
 	seq    Seq
 	err    error
 	wake   chan bool // true: lead the next commit; false: done
@@ -94,6 +96,10 @@ func (q *queue) close() bool {
 // must name an open intent. Once the record has entered, an ended ctx no longer
 // takes it back; a caller that must record an outcome passes a ctx that lives.
 func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
+	return l.append(ctx, r, nil)
+}
+
+func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
@@ -111,7 +117,7 @@ func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}
+	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, sealed: sealed, wake: make(chan bool, 1)}
 	lead, err := l.queue.join(w)
 	if err != nil {
 		return 0, err
@@ -233,8 +239,12 @@ func (l *Log) store(batch []*waiter) error {
 		case KindOutcome:
 			delete(l.pending, *w.intent)
 		}
+		if w.sealed != nil {
+			l.unsealed = l.unsealed.without(*w.sealed)
+		}
 	}
 	l.publish(Seq(t.size))
+	l.anchoring.note(t.size, head)
 	l.turn()
 	return nil
 }
@@ -263,6 +273,9 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 		case KindOutcome:
 			err = open.Delete(key(uint64(*w.intent)))
 		}
+		if w.sealed != nil && err == nil {
+			err = l.unsealed.without(*w.sealed).write(tx)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -284,16 +297,18 @@ func (l *Log) turn() {
 	if l.bytes < l.opt.SegmentBytes && l.opt.Now().Sub(l.born) < l.opt.SegmentAge {
 		return
 	}
-	old := l.db
-	if err := l.startSegment(); err != nil {
+	old, first := l.db, l.segs[len(l.segs)-1].first
+	if err := l.startSegment(append(slices.Clip(l.unsealed), first)); err != nil {
 		l.opt.Logger.Warn("the audit log could not start a segment and keeps the old one", "err", err)
 		return
 	}
-	err := old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, []byte{1}) })
+	err := old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, sealedMark) })
 	if cerr := old.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		l.opt.Logger.Warn("close a full segment of the audit log", "err", err)
+		return
 	}
+	l.startSeal(first)
 }

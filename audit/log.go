@@ -36,6 +36,13 @@ type Options struct {
 	State  func(workspace, path string) (string, error)
 	Logger *slog.Logger // slog.Default
 
+	// Anchors keep checkpoints outside of the log, AnchorFile in a file: after
+	// AnchorEvery records (1000), after AnchorAfter (1 min) and at Close.
+	Anchors     []Anchor
+	AnchorFile  string
+	AnchorEvery int
+	AnchorAfter time.Duration
+
 	openFile func(string, int, os.FileMode) (*os.File, error) // for tests
 }
 
@@ -50,6 +57,10 @@ func (o Options) withDefaults() Options {
 	def((*int64)(&o.Retain), int64(190*24*time.Hour))
 	def(&o.MinFree, 32<<20)
 	def(&o.Ballast, 4<<20)
+	def((*int64)(&o.AnchorAfter), int64(time.Minute))
+	if o.AnchorEvery <= 0 {
+		o.AnchorEvery = 1000
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,6 +102,10 @@ type Log struct {
 	bytes   int64     // stored in the newest segment
 	stopped error
 	space   space
+
+	unsealed  unsealed
+	sealer    *sealer
+	anchoring *anchoring
 }
 
 // Open opens the log in dir for writing, making it when there is none. One
@@ -112,6 +127,7 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	l.unlock = unlock
+	l.anchoring.run(&l.opt)
 	if err := l.recover(); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -126,9 +142,13 @@ func open(dir string, o Options) (*Log, error) {
 	}
 	id := make([]byte, 8)
 	_, _ = rand.Read(id) // never fails (crypto/rand)
-	l := &Log{boot: hex.EncodeToString(id), start: o.Now(), pending: map[Seq]struct{}{}}
+	l := &Log{boot: hex.EncodeToString(id), start: o.Now(), pending: map[Seq]struct{}{}, sealer: newSealer()}
 	l.Reader.init(dir, o, k)
 	l.space = newSpace(dir, &l.opt)
+	l.anchoring = newAnchoring(&l.opt)
+	if err := forgetClosed(dir); err != nil {
+		return nil, err
+	}
 	if l.segs, err = listSegments(dir); err != nil {
 		return nil, err
 	}
@@ -147,11 +167,11 @@ func open(dir string, o Options) (*Log, error) {
 // found makes the first segment of a new log.
 func (l *Log) found() error {
 	l.tree = tree{edge: map[int64]tlog.Hash{}}
-	return l.startSegment()
+	return l.startSegment(nil)
 }
 
 // startSegment makes the next segment the one that is written to.
-func (l *Log) startSegment() error {
+func (l *Log) startSegment(left unsealed) error {
 	root, err := l.tree.root()
 	if err != nil {
 		return err
@@ -164,11 +184,11 @@ func (l *Log) startSegment() error {
 	for seq := range l.pending {
 		open = append(open, seq)
 	}
-	db, seg, err := createSegment(l.dir, &l.opt, &l.tree, previous, open)
+	db, seg, err := createSegment(l.dir, &l.opt, carried{&l.tree, previous, open, left})
 	if err != nil {
 		return err
 	}
-	l.db, l.head, l.born, l.bytes = db, previous, l.opt.Now(), 0
+	l.db, l.head, l.born, l.bytes, l.unsealed = db, previous, l.opt.Now(), 0, left
 	l.mu.Lock()
 	l.segs = append(l.segs[:len(l.segs):len(l.segs)], seg)
 	l.live = db
@@ -207,7 +227,7 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 	if s.header.First != seg.first || int64(seg.first) > cp.size {
 		return errors.New("the newest segment is not the one its name says")
 	}
-	l.head = s.head
+	l.head, l.unsealed = s.head, s.left
 	for _, seq := range s.open {
 		l.pending[seq] = struct{}{}
 	}
@@ -225,6 +245,7 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 // recover closes the calls whose outcome is missing and writes the start event.
 func (l *Log) recover() error {
 	ctx := context.Background()
+	left := l.unsealed
 	open := slices.Sorted(maps.Keys(l.pending))
 	for _, seq := range open {
 		intent, err := l.Get(seq)
@@ -239,13 +260,19 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	_, err = l.Append(ctx, Record{Kind: KindEvent, Event: "start", Detail: detail})
-	return err
+	if _, err = l.Append(ctx, Record{Kind: KindEvent, Event: "start", Detail: detail}); err != nil {
+		return err
+	}
+	for _, first := range left {
+		l.startSeal(first)
+	}
+	return nil
 }
 
 // Close waits for running commits and closes the log. Appends after it fail
 // with ErrClosed.
 func (l *Log) Close() error {
+	l.sealer.stop()
 	if !l.queue.close() {
 		return nil
 	}
@@ -254,6 +281,12 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.tails.close()
 	err := l.db.Close()
+	if err == nil && l.stopped == nil {
+		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+	}
+	if aerr := l.anchoring.close(); err == nil {
+		err = aerr
+	}
 	if l.unlock != nil {
 		if uerr := l.unlock.Close(); err == nil {
 			err = uerr

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ var (
 	keyHeader     = []byte("header")  // JSON header, written once
 	keyHead       = []byte("head")    // signed checkpoint, rewritten by every commit
 	keySealed     = []byte("sealed")  // present once another segment follows
+	sealedMark    = []byte{1}
+	keyUnsealed   = []byte("unsealed") // see type unsealed
 )
 
 const segmentFormat = 1
@@ -81,11 +84,18 @@ func (o *Options) boltOptions() *bbolt.Options {
 	}
 }
 
-// createSegment makes the segment that starts where t ends, durable when it
-// returns. It carries the open intents and the edge of the tree along, and its
-// name appears only when all of that is in it.
-func createSegment(dir string, o *Options, t *tree, previous []byte, open []Seq) (*bbolt.DB, segment, error) {
-	seg := segment{Seq(t.size), segmentPath(dir, Seq(t.size))}
+// carried is what a new segment takes over from the one before it.
+type carried struct {
+	tree     *tree
+	previous []byte // signed checkpoint of tree
+	open     []Seq
+	unsealed unsealed
+}
+
+// createSegment makes the segment that starts where c's tree ends, durable when
+// it returns. Its name appears only when all of c is in it.
+func createSegment(dir string, o *Options, c carried) (*bbolt.DB, segment, error) {
+	seg := segment{Seq(c.tree.size), segmentPath(dir, Seq(c.tree.size))}
 	tmp := seg.path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, seg, fmt.Errorf("start a segment: %w", err)
@@ -94,7 +104,7 @@ func createSegment(dir string, o *Options, t *tree, previous []byte, open []Seq)
 	if err != nil {
 		return nil, seg, fmt.Errorf("start a segment: %w", err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return writeHeader(tx, t, previous, open) })
+	err = db.Update(c.write)
 	if err == nil {
 		err = os.Rename(tmp, seg.path)
 	}
@@ -108,7 +118,7 @@ func createSegment(dir string, o *Options, t *tree, previous []byte, open []Seq)
 	return db, seg, nil
 }
 
-func writeHeader(tx *bbolt.Tx, t *tree, previous []byte, open []Seq) error {
+func (c *carried) write(tx *bbolt.Tx) error {
 	b := map[string]*bbolt.Bucket{}
 	for _, name := range [][]byte{bucketRecords, bucketHashes, bucketOpen, bucketMeta} {
 		made, err := tx.CreateBucket(name)
@@ -117,28 +127,28 @@ func writeHeader(tx *bbolt.Tx, t *tree, previous []byte, open []Seq) error {
 		}
 		b[string(name)] = made
 	}
-	text, err := json.Marshal(header{segmentFormat, Seq(t.size), string(previous)})
+	text, err := json.Marshal(header{segmentFormat, Seq(c.tree.size), string(c.previous)})
 	if err != nil {
 		return err
 	}
 	if err := b["meta"].Put(keyHeader, text); err != nil {
 		return err
 	}
-	if err := b["meta"].Put(keyHead, previous); err != nil {
+	if err := b["meta"].Put(keyHead, c.previous); err != nil {
 		return err
 	}
-	for _, x := range edgeIndexes(t.size) {
-		h := t.edge[x]
+	for _, x := range edgeIndexes(c.tree.size) {
+		h := c.tree.edge[x]
 		if err := b["hashes"].Put(key(uint64(x)), h[:]); err != nil {
 			return err
 		}
 	}
-	for _, seq := range open {
+	for _, seq := range c.open {
 		if err := b["open"].Put(key(uint64(seq)), nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.unsealed.write(tx)
 }
 
 // openSegment opens a segment file. bbolt panics on some damaged pages, and a
@@ -187,30 +197,62 @@ type segmentState struct {
 	head   []byte // signed checkpoint
 	sealed bool
 	open   []Seq
+	left   unsealed
 }
 
 var errNoBuckets = errors.New("read the segment: a bucket is missing")
 
+// readState reads everything in a segment but records and hashes. It takes
+// nothing that this version would not have written itself, to the last byte.
 func readState(tx *bbolt.Tx) (segmentState, error) {
 	var s segmentState
 	meta, open := tx.Bucket(bucketMeta), tx.Bucket(bucketOpen)
 	if meta == nil || open == nil || tx.Bucket(bucketRecords) == nil || tx.Bucket(bucketHashes) == nil {
 		return s, errNoBuckets
 	}
-	if err := json.Unmarshal(meta.Get(keyHeader), &s.header); err != nil {
-		return s, fmt.Errorf("read the segment's header: %w", err)
+	err := meta.ForEach(func(k, v []byte) (err error) {
+		switch {
+		case bytes.Equal(k, keyHeader):
+			s.header, err = parseHeader(v)
+		case bytes.Equal(k, keyHead):
+			s.head = slices.Clone(v)
+		case bytes.Equal(k, keySealed) && bytes.Equal(v, sealedMark):
+			s.sealed = true
+		case bytes.Equal(k, keyUnsealed):
+			s.left, err = parseUnsealed(v)
+		default:
+			err = errors.New("read the segment: it has an entry of an unknown kind")
+		}
+		return err
+	})
+	if err != nil {
+		return s, err
 	}
 	if s.header.Format != segmentFormat {
 		return s, fmt.Errorf("read the segment's header: format %d is unknown; use the sallyport that wrote it", s.header.Format)
 	}
-	s.head = slices.Clone(meta.Get(keyHead))
-	s.sealed = meta.Get(keySealed) != nil
-	err := open.ForEach(func(k, _ []byte) error {
+	err = open.ForEach(func(k, v []byte) error {
 		seq, err := seqOf(k)
 		s.open = append(s.open, seq)
+		if len(v) > 0 {
+			return fmt.Errorf("read the segment: open intent %d has a value", seq)
+		}
 		return err
 	})
 	return s, err
+}
+
+// parseHeader reads a header in the form that json.Marshal gives it: JSON would
+// take other cases of the names too.
+func parseHeader(text []byte) (header, error) {
+	var h header
+	if err := json.Unmarshal(text, &h); err != nil {
+		return h, fmt.Errorf("read the segment's header: %w", err)
+	}
+	if again, err := json.Marshal(h); err != nil || !bytes.Equal(again, text) {
+		return h, errors.New("read the segment's header: it was altered")
+	}
+	return h, nil
 }
 
 func seqOf(k []byte) (Seq, error) {

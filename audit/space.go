@@ -62,28 +62,26 @@ func (s *space) release() bool {
 func (s *space) full() bool {
 	if now := s.opt.Now(); now.Sub(s.checked) >= time.Second {
 		s.checked = now
-		s.short = s.ask()
-		if s.low && !s.short {
-			s.restore()
-		}
+		s.look()
 	}
 	return s.low || s.short
 }
 
-func (s *space) ask() bool {
-	if s.opt.MinFree < 0 {
-		return false
-	}
+func (s *space) look() {
 	free, err := freeBytes(s.dir)
 	if err != nil {
-		return false // nothing known: a write will tell
+		s.short = false // nothing known: a write will tell
+		return
 	}
+	s.short = s.opt.MinFree > 0 && free < s.opt.MinFree
 	level := slog.LevelWarn
-	if free < s.opt.MinFree {
+	if s.short {
 		level = slog.LevelError
 	}
 	if free < 4*s.opt.MinFree {
 		s.opt.Logger.Log(context.Background(), level, "the disk of the audit log is filling up", "dir", s.dir, "free", free, "refuses_below", s.opt.MinFree)
 	}
-	return free < s.opt.MinFree
+	if s.low && !s.short && free >= 2*s.opt.Ballast { // twice, so that it does not come and go
+		s.restore()
+	}
 }

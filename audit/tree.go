@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -129,11 +130,29 @@ func (c checkpoint) sign(signers ...note.Signer) ([]byte, error) {
 	return out, nil
 }
 
-// openCheckpoint verifies a signed note and reads the checkpoint in it.
-func openCheckpoint(signed []byte, known note.Verifiers) (checkpoint, error) {
+// openNote verifies a signed note. It is stricter than note.Open: every
+// signature must be of a known key, and in the one form that base64 has for it.
+func openNote(signed []byte, known note.Verifiers) (*note.Note, error) {
 	n, err := note.Open(signed, known)
 	if err != nil {
-		return checkpoint{}, fmt.Errorf("check the checkpoint's signature: %w", err)
+		return nil, fmt.Errorf("check the signature: %w", err)
+	}
+	for _, sig := range n.Sigs {
+		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
+			return nil, fmt.Errorf("check the signature: %w", err)
+		}
+	}
+	if len(n.UnverifiedSigs) > 0 {
+		return nil, errors.New("check the signature: there is one of an unknown key")
+	}
+	return n, nil
+}
+
+// openCheckpoint verifies a signed note and reads the checkpoint in it.
+func openCheckpoint(signed []byte, known note.Verifiers) (checkpoint, error) {
+	n, err := openNote(signed, known)
+	if err != nil {
+		return checkpoint{}, err
 	}
 	return parseCheckpoint(n.Text)
 }

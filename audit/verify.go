@@ -63,15 +63,18 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 			return Report{}, fmt.Errorf("verify the audit log: read the keys to trust: %w", err)
 		}
 	}
-	v := &verification{reader: r, known: known, open: map[Seq]bool{}, report: Report{AnchoredThrough: -1, Problems: []Problem{}}}
-	v.takeAnchors(o.Anchors)
+	v := &verification{reader: r, known: known, open: map[Seq]bool{}, sealed: map[Seq]sealedDetail{}, report: Report{AnchoredThrough: -1, Problems: []Problem{}}}
+	kept, err := r.fileAnchors()
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit log: %w", err)
+	}
+	v.takeAnchors(append(kept, o.Anchors...))
 	segs, _ := r.segments()
+	digests := startDigests(ctx, segs)
 	for i, seg := range segs {
-		if err := ctx.Err(); err != nil {
-			return Report{}, fmt.Errorf("verify the audit log: %w", err)
-		}
 		v.segment(ctx, i, seg, i == len(segs)-1)
 	}
+	v.sealedFiles(segs, digests())
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("verify the audit log: %w", err)
 	}
@@ -87,6 +90,8 @@ type verification struct {
 	open    map[Seq]bool // intents without outcome so far
 	head    []byte       // how the segment before ended
 	anchors []checkpoint // by size
+	sealed  map[Seq]sealedDetail
+	left    unsealed
 	report  Report
 	bad     VerifyStatus
 }
@@ -138,6 +143,9 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, last boo
 		if err := checkMetaPages(seg.path); err != nil {
 			v.problem(VerifyTampered, seg.first, "segment %s: %v", name, err)
 		}
+	}
+	if last && !live {
+		v.closed(seg)
 	}
 	err := v.reader.view(i, func(tx *bbolt.Tx) error {
 		s, err := readState(tx)

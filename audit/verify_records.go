@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -85,6 +82,70 @@ func (v *verification) follow(seq Seq, raw []byte) {
 		v.problem(VerifyTampered, seq, "record %d is the outcome of %d, which is not an open intent", seq, l.intent)
 	case l.kind == KindOutcome:
 		delete(v.open, l.intent)
+	case l.kind == KindEvent && bytes.Contains(raw, markSealed):
+		v.sawSealed(seq, raw)
+	}
+}
+
+// sawSealed notes what a record tells of a full segment's file.
+func (v *verification) sawSealed(seq Seq, raw []byte) {
+	r, err := Decode(raw)
+	var d sealedDetail
+	if err == nil {
+		err = json.Unmarshal(r.Detail, &d)
+	}
+	if err != nil {
+		v.problem(VerifyTampered, seq, "record %d: %v", seq, err)
+		return
+	}
+	v.sealed[d.First] = d
+}
+
+// sealedFiles holds the files of full segments against the digests that the log
+// keeps of them.
+func (v *verification) sealedFiles(segs []segment, digests map[Seq]sealedDetail) {
+	for i, seg := range segs {
+		want, told := v.sealed[seg.first]
+		waits := slices.Contains(v.left, seg.first)
+		got, read := digests[seg.first]
+		switch {
+		case i == len(segs)-1:
+		case told == waits:
+			v.problem(VerifyTampered, seg.first, "the log does not tell the digest of segment %s", filepath.Base(seg.path))
+		case told && read && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
+			v.problem(VerifyTampered, seg.first, "the file of segment %s was altered after it was full", filepath.Base(seg.path))
+		}
+	}
+}
+
+func (d sealedDetail) same(e sealedDetail) bool { return d.SHA256 == e.SHA256 && d.Bytes == e.Bytes }
+
+// digestSegment is the digest of a segment's file, without SHA256 when the file
+// cannot be read.
+func digestSegment(ctx context.Context, seg segment) sealedDetail {
+	sum, size, err := digestFile(ctx, seg.path)
+	if err != nil {
+		return sealedDetail{}
+	}
+	return sealedDetail{First: seg.first, Bytes: size, SHA256: sum}
+}
+
+// startDigests begins to digest all segments but the newest, beside the walk
+// over their records. Files that cannot be read are missing in the answer.
+func startDigests(ctx context.Context, segs []segment) func() map[Seq]sealedDetail {
+	out := map[Seq]sealedDetail{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, seg := range segs[:max(len(segs), 1)-1] {
+			if d := digestSegment(ctx, seg); d.SHA256 != "" {
+				out[seg.first] = d
+			}
+		}
+	}()
+	return func() map[Seq]sealedDetail {
+		<-done
+		return out
 	}
 }
 
@@ -112,7 +173,7 @@ func (v *verification) end(seg segment, s segmentState, final bool) {
 	if final && s.sealed {
 		v.problem(VerifyTruncated, last, "segment %s was followed by another, which is missing", name)
 	}
-	v.head = s.head
+	v.head, v.left = s.head, s.left
 }
 
 func (v *verification) finish() Report {
@@ -148,6 +209,7 @@ var (
 	markSeq    = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
 	markKind   = []byte(`"kind":"`)
 	markIntent = []byte(`"intent":`)
+	markSealed = []byte(`"event":"` + eventSealed + `"`)
 )
 
 // skim reads the fixed start of a stored record. A quote inside of a string is
@@ -186,37 +248,4 @@ func number(b []byte) (n uint64, rest []byte) {
 		b = b[1:]
 	}
 	return n, b
-}
-
-// checkMetaPages looks at both of a file's meta pages. bbolt goes on with the
-// older one when the newer is damaged, which would silently undo a commit.
-// The layout is bbolt's: a page header of 16 bytes, then the meta with an
-// FNV-1a sum at its end.
-func checkMetaPages(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	first := make([]byte, 80)
-	if _, err := f.ReadAt(first, 0); err != nil {
-		return fmt.Errorf("its first page cannot be read: %w", err)
-	}
-	size := int64(binary.NativeEndian.Uint32(first[24:]))
-	for i := range int64(2) {
-		page := make([]byte, 80)
-		if _, err := f.ReadAt(page, i*size); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("its meta page %d cannot be read: %w", i, err)
-		}
-		sum := fnv.New64a()
-		sum.Write(page[16:72])
-		intact := binary.NativeEndian.Uint64(page[0:]) == uint64(i) && // page id
-			binary.NativeEndian.Uint16(page[8:]) == 4 && // meta flag
-			binary.NativeEndian.Uint32(page[16:]) == 0xED0CDAED && // magic
-			binary.NativeEndian.Uint64(page[72:]) == sum.Sum64()
-		if !intact {
-			return fmt.Errorf("its meta page %d is damaged: the last commit may be undone", i)
-		}
-	}
-	return nil
 }

@@ -179,7 +179,8 @@ func unsettled(d policy.Decision, o approval.Outcome) (audit.Status, tools.Answe
 		f.Msg = fmt.Sprintf("a person denied request %s%s", r.ID, advice(o.Advice))
 		f.Remedy = "do not repeat the call; follow the advice or ask the user what they want instead"
 	}
-	return status, tools.Answer{Text: f.Text(), IsError: true, Failure: f}
+	text := strings.TrimPrefix(f.Text(), "Error: ")
+	return status, tools.Answer{Text: text, IsError: true, Failure: f}
 }
 
 func frozen(why string) tools.Answer {

@@ -70,7 +70,7 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := s.intend(ctx, c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	c.result, c.runErr = s.o.Runner.Run(ctx, c.action, s.terms(c))
+	c.result, c.runErr = s.o.Runner.Run(ctx, c.action, c.decision.Obligations.Terms)
 	s.effects(ctx, c)
 	return s.finish(ctx, c)
 }
@@ -197,22 +197,6 @@ func (s *Server) intend(ctx context.Context, c *call) error {
 	}
 	c.intent = &seq
 	return nil
-}
-
-// terms are what the decision binds the run to, with the content that every
-// written file and every script had when it was judged.
-func (s *Server) terms(c *call) sandbox.Terms {
-	t := c.decision.Obligations.Terms
-	t.Expect = map[string]string{}
-	for _, f := range c.facts.Files {
-		if sandbox.Op(f.Op).Writes() && f.Scope == policy.ScopeWorkspace {
-			t.Expect[f.Path] = f.SHA256
-		}
-	}
-	for path, sum := range scripts(c.facts) {
-		t.Expect[path] = sum
-	}
-	return t
 }
 
 // finish records the outcome and then lets the answer go. Without a durable

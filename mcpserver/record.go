@@ -124,7 +124,7 @@ func statusOf(c *call) audit.Status {
 		return audit.StatusTimeout
 	case errors.Is(c.runErr, context.Canceled), errors.As(c.runErr, &e) && e.Kind == sandbox.KindCanceled:
 		return audit.StatusCancelled
-	case c.answer.IsError:
+	case c.answer.IsError, c.result.Exit != 0:
 		return audit.StatusFailed
 	}
 	return audit.StatusOK
@@ -137,16 +137,4 @@ func readsSecret(f policy.Facts) bool {
 		}
 	}
 	return false
-}
-
-// scripts maps the scripts a call is about to run to the digest they had when
-// they were scanned.
-func scripts(f policy.Facts) map[string]string {
-	out := map[string]string{}
-	for _, c := range f.Cmds {
-		if c.Script != nil && c.Script.SHA256 != "" {
-			out[c.Script.Path] = c.Script.SHA256
-		}
-	}
-	return out
 }

@@ -5,7 +5,7 @@ cloud_reading if asks_help
 
 cloud_reading if {
 	some a in array.concat([input.cmd.sub], input.cmd.args)
-	regex.match(`^(get|describe|list|ls|show|view|explain|status|top|logs|log|version|versions|help|plan|validate|fmt|lint|template|diff|search|history|info|api-resources|api-versions|cluster-info|completion|init|console|graph|output|providers|du|cat|check|whoami|doctor|preview|test|build|docs|inspect|current-context|get-contexts|wait|eval|lookup|head)(-.*)?$`, a)
+	regex.match(`^(get|describe|list|ls|show|view|explain|status|top|logs|log|version|versions|help|plan|validate|fmt|lint|template|diff|search|history|info|api-resources|api-versions|cluster-info|completion|init|console|graph|output|providers|du|cat|check|whoami|doctor|preview|test|build|docs|inspect|current-context|get-contexts|wait|eval|lookup|head|images|tags|regions|zones|account|billing|quota|usage|lint-.*)(-.*)?$`, a)
 }
 
 cloud_changing if {

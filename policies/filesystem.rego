@@ -133,7 +133,8 @@ filesystem_protected(path) if {
 #   obligations: {write: transaction}
 hit contains rego.metadata.rule().custom if {
 	input.cmd.has.writes == true
-	writes_in("workspace")
+	some w in input.cmd.writes
+	w.scope in {"workspace", "unknown"}
 }
 
 # METADATA
@@ -147,6 +148,7 @@ hit contains outside if {
 	input.cmd.has.writes == true
 	some w in input.cmd.writes
 	w.scope == "outside"
+	not git_config_command
 	outside := object.union(rego.metadata.rule().custom, {"reason": sprintf("the command writes %s, outside the workspace", [w.path])})
 }
 
@@ -175,7 +177,20 @@ hit contains rego.metadata.rule().custom if {
 	some w in input.cmd.writes
 	w.op == "remove"
 	w.scope == "workspace"
-	w.path in {"", ".", "./", "*", "./*", ".git", ".*"}
+	w.path in {".", "./", "*", "./*", ".git", ".*"}
+	not filesystem_filtered
+}
+
+# find hands over what it found beneath the path, seldom the path itself.
+filesystem_filtered if {
+	some v in input.cmd.via
+	v in {"find", "xargs"}
+}
+
+filesystem_filtered if {
+	input.cmd.program == "find"
+	some a in input.cmd.argv
+	regex.match(`^-(i?name|i?path|i?regex|i?wholename|empty|size|[acm]?newer.*|[acm](min|time)|user|group|perm|type|links|inum|maxdepth|mindepth)$`, a)
 }
 
 # METADATA

@@ -154,6 +154,11 @@ git_destroys if {
 	regex.match(`^--(prune|expire)=(now|all)`, a)
 }
 
+git_config_command if {
+	input.cmd.program == "git"
+	input.cmd.sub == "config"
+}
+
 # METADATA
 # title: Settings of git
 # custom:
@@ -195,7 +200,7 @@ git_reads_config if {
 
 git_harmless_config if {
 	some a in input.cmd.args
-	regex.match(`(?i)^(user\.(name|email|signingkey)|init\.defaultbranch|safe\.directory|advice\..+|color\..+|pull\.(rebase|ff)|push\.default|core\.(autocrlf|eol|filemode|quotepath|longpaths|ignorecase|abbrev)|fetch\.prune|merge\.(ff|conflictstyle)|commit\.gpgsign|tag\.gpgsign|rerere\.enabled|diff\.(algorithm|renames|colormoved)|log\..+|column\..+|branch\.[^.]+\.(remote|merge|rebase))$`, a)
+	regex.match(`(?i)^(user\.(name|email|signingkey)|init\.defaultbranch|safe\.directory|advice\..+|color\..+|pull\.(rebase|ff)|push\.default|core\.(autocrlf|eol|filemode|quotepath|longpaths|ignorecase|abbrev)|fetch\.prune|merge\.(ff|conflictstyle)|commit\.gpgsign|tag\.gpgsign|rerere\.enabled|diff\.(algorithm|renames|colormoved)|log\..+|column\..+|branch\.[^.]+\.(remote|merge|rebase)|merge\.[^.]+\.name|diff\.[^.]+\.(cachetextconv|binary|xfuncname))$`, a)
 }
 
 # METADATA
@@ -222,5 +227,6 @@ hit contains rego.metadata.rule().custom if {
 	input.cmd.program == "git"
 	some a in input.cmd.argv
 	regex.match(`(?i)^(-c|--config-env=?|--config=?)?(core\.(fsmonitor|sshcommand|pager|editor|hookspath|askpass|gitproxy|alternaterefscommand)|alias\..+|credential\..*helper|diff\..*(command|textconv|external)|filter\..+|merge\..+\.driver|gpg\..*program|sequence\.editor|uploadpack\..+|protocol\..+|http\..*proxy|pager\..+|(diff|merge)tool\..+|interactive\.difffilter|url\..+\.(insteadof|pushinsteadof)|remote\..+\.(uploadpack|receivepack|proxy|vcs)|include(if\..+)?\.path|submodule\..+\.update|init\.templatedir|web\.browser|man\..+|browser\..+)(=.*)?$`, a)
+	not regex.match(`=(false|0|no|off|never|cat|/dev/null)?$`, a) # turns something off
 	input.cmd.sub != "config"
 }

@@ -39,7 +39,16 @@ hit contains guarded if {
 	input.cmd.has.guards == true
 	some w in input.cmd.writes
 	why := guardrails_steering[w.guard]
+	not guardrails_only_mode(w.guard)
+	not git_config_command
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [w.path, why])})
+}
+
+# A mode is not content: `chmod 600 key.pem` hardens, and `chmod +x` on a
+# workflow changes nothing it does. A hook becomes one by its mode.
+guardrails_only_mode(guard) if {
+	input.cmd.program == "chmod"
+	not guard in {"hook", "shell_rc", "self"}
 }
 
 # METADATA
@@ -94,21 +103,22 @@ hit contains opaque if {
 
 # METADATA
 # title: Look-alike of a system program
+# description: It never counts as a reader; what is forbidden to the program it looks like is forbidden to it.
 # custom:
 #   id: guardrails.lookalike
-#   tier: L3
-#   reason: a file of the workspace bears the name of a system program
-#   remedy: call the system's program by its path, or rename the file
+#   tier: L1
+#   reason: a file of the workspace bears the name of a system program and is judged as an unknown one
+#   remedy: ""
 hit contains rego.metadata.rule().custom if input.cmd.lookalike == true
 
 guardrails_steering_variables := {
-	"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS4",
+	"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS4",
 	"GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",
 	"PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS",
 	"PERL5OPT", "PERL5DB", "RUBYOPT", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS_FILE", "GCONV_PATH",
 }
 
-guardrails_harmless_values := {"", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nano", "/bin/true", "/bin/cat"}
+guardrails_harmless_values := {"", "0", "false", "/bin/false", "/dev/null", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nano", "/bin/true", "/bin/cat"}
 
 # METADATA
 # title: Variable that makes programs run code

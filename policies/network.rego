@@ -18,6 +18,7 @@ network_allowed(n) if {
 # custom:
 #   id: network.allowed
 #   tier: L2
+#   verdict: ask
 #   reason: it talks to a host on the list of allowed hosts
 #   remedy: ""
 hit contains rego.metadata.rule().custom if {

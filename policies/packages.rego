@@ -1,6 +1,12 @@
 # Packages. Package managers that install, remove and publish.
 package sallyport.rules
 
+# Confirming an install opens the registries of its program.
+packages_granted(custom) := object.union(custom, {"obligations": {"write": "transaction", "net": [e |
+	some program in array.concat(input.cmd.via, [input.cmd.program])
+	some e in data.sallyport.registries[program]
+]}})
+
 # METADATA
 # title: Package manager of the system or of a language
 # custom:
@@ -9,7 +15,7 @@ package sallyport.rules
 #   reason: it installs packages, whose code comes from elsewhere
 #   remedy: ask for the package to be part of the project's image
 #   obligations: {write: transaction}
-hit contains rego.metadata.rule().custom if {
+hit contains packages_granted(rego.metadata.rule().custom) if {
 	input.cmd.class == "installer"
 	not packages_reads
 }
@@ -54,7 +60,7 @@ packages_language_installs := {
 #   reason: it changes the project's dependencies or sources
 #   remedy: ""
 #   obligations: {write: transaction}
-hit contains rego.metadata.rule().custom if {
+hit contains packages_granted(rego.metadata.rule().custom) if {
 	input.cmd.class == "builder"
 	input.cmd.sub in packages_language_installs[input.cmd.program]
 	not asks_help
@@ -72,7 +78,7 @@ packages_listing if word({"list", "tree", "verify", "why", "graph", "ls"})
 #   reason: without a sub-command it installs the project's dependencies
 #   remedy: ""
 #   obligations: {write: transaction}
-hit contains rego.metadata.rule().custom if {
+hit contains packages_granted(rego.metadata.rule().custom) if {
 	input.cmd.program in {"yarn", "bundle"}
 	input.cmd.sub == ""
 	not asks_help
@@ -86,7 +92,7 @@ hit contains rego.metadata.rule().custom if {
 #   reason: it installs packages, whose code comes from elsewhere
 #   remedy: ask for the package to be part of the project's image
 #   obligations: {write: transaction}
-hit contains rego.metadata.rule().custom if {
+hit contains packages_granted(rego.metadata.rule().custom) if {
 	input.cmd.program in {"python", "python2", "python3"}
 	some i
 	input.cmd.argv[i] == "-m"
@@ -101,7 +107,7 @@ hit contains rego.metadata.rule().custom if {
 #   reason: it may fetch a package and run it at once
 #   remedy: add the package to the project, then run it
 #   obligations: {write: transaction}
-hit contains rego.metadata.rule().custom if {
+hit contains packages_granted(rego.metadata.rule().custom) if {
 	input.cmd.has.via == true
 	some w in input.cmd.via
 	w in {"npx", "uvx", "pipx", "bunx", "pnpx"}

@@ -12,6 +12,8 @@ type Data struct {
 	ProtectedPaths    []string           `json:"protected_paths" yaml:"protected_paths"`
 	HiddenPaths       []string           `json:"hidden_paths" yaml:"hidden_paths"`
 	AllowedHosts      []sandbox.Endpoint `json:"allowed_hosts" yaml:"allowed_hosts"` // port 0 means any
+	// Registries are the endpoints an install by the named program may reach.
+	Registries map[string][]sandbox.Endpoint `json:"registries" yaml:"registries"`
 	// Programs gives a program the class that rules judge it by: "reader",
 	// "builder", "database", "disk" …
 	Programs map[string]string `json:"programs" yaml:"programs"`

@@ -16,21 +16,22 @@ import (
 
 // cage is the daemon's side of one cell, good for one command.
 type cage struct {
-	conn   *cell.Conn
-	pid    int
-	pidfd  *os.File
-	walls  []Wall
-	group  group // nil without control groups
-	proxy  *os.File
-	opened time.Time
+	conn  *cell.Conn
+	pid   int
+	pidfd *os.File
+	walls []Wall
+	group group // nil without control groups
+	proxy *os.File
+	whole bool              // a PID namespace ends with its first process
+	moved map[string]string // cell paths that lie elsewhere, without a private root
+	undo  func()            // removes what the rung made; may be nil
 }
 
-// raiseTimeout bounds how long walls may take. They take 5 ms; a minute means
-// that something is stuck.
-const raiseTimeout = time.Minute
-
 // errRaise is a wall that could not be raised.
-type errRaise struct{ wall, reason string }
+type errRaise struct {
+	wall, reason string
+	errno        syscall.Errno
+}
 
 func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
 
@@ -60,10 +61,12 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec) (*cage, error) {
 	pid, pidfd, err := s.clone(ctx, cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}, end)
 	if err != nil {
-		return nil, &errRaise{wall: "namespaces", reason: err.Error()}
+		return nil, err
 	}
-	c := &cage{conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"), opened: time.Now()}
-	return c, nil
+	return &cage{
+		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		whole: spec.Flags&unix.CLONE_NEWPID != 0,
+	}, nil
 }
 
 // ready waits for the cell's report.
@@ -85,14 +88,19 @@ func (c *cage) ready(ctx context.Context) error {
 		c.walls = append(c.walls, Wall{Name: w.Name, Up: w.Up, Reason: w.Reason})
 	}
 	if ready.Error != "" {
-		return &errRaise{wall: ready.Wall, reason: ready.Error}
+		return &errRaise{ready.Wall, ready.Error, syscall.Errno(ready.Errno)}
 	}
 	return nil
 }
 
 // kill ends every process of the cell at once. It may be called repeatedly and
-// while others wait.
+// while others wait. Without a PID namespace the cell's first process must end
+// its descendants itself, and does so when we hang up.
 func (c *cage) kill() {
+	if !c.whole {
+		c.conn.Close()
+		return
+	}
 	_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
 }
 
@@ -104,14 +112,11 @@ func (c *cage) close() error {
 	if c.proxy != nil {
 		c.proxy.Close()
 	}
-	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
-	for {
-		_, err := unix.Poll(fds, int(raiseTimeout.Milliseconds()))
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	c.gone()
 	c.pidfd.Close()
+	if c.undo != nil {
+		c.undo()
+	}
 	if c.group == nil {
 		return nil
 	}
@@ -144,6 +149,7 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 	}
 	defer std.close()
 	start := time.Now()
+	cmd.run.Env = relocate(cmd.run.Env, c.moved)
 	err = c.conn.Send(cmd.run, std.theirs()...)
 	std.handOver()
 	if err != nil {
@@ -175,17 +181,28 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 		o.timeout = true
 		return o, nil
 	}
-	if rerr != nil && !errors.Is(rerr, io.EOF) && !errors.Is(rerr, syscall.ECONNRESET) {
+	if rerr != nil && !errors.Is(rerr, io.EOF) && !errors.Is(rerr, syscall.ECONNRESET) && !errors.Is(rerr, os.ErrClosed) {
 		return o, fmt.Errorf("read how the command ended: %w", rerr)
 	}
 	return o, nil
 }
 
 // gone waits until the cell's first process, and with it all others, ended.
+// One that has no PID namespace is killed when it takes too long to end its
+// descendants; the starter then ends them.
 func (c *cage) gone() {
 	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
+	patience := -1
+	if !c.whole {
+		patience = int((5 * time.Second).Milliseconds())
+	}
 	for {
-		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+		n, err := unix.Poll(fds, patience)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case n == 0 && err == nil:
+			_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
+		default:
 			return
 		}
 	}

@@ -39,7 +39,7 @@ func (r *Runner) Probe(ctx context.Context) Report {
 	}
 	for _, w := range rep.Walls {
 		if !w.Up && err == nil {
-			rep.Problems = append(rep.Problems, Problem{w.Name + ": " + w.Reason, r.remedyForWall(w.Name)})
+			rep.Problems = append(rep.Problems, Problem{w.Name + ": " + w.Reason, r.remedyForWall(w)})
 		}
 	}
 	return rep
@@ -60,5 +60,3 @@ func (r *Runner) probeWorkspace() (string, error) {
 	}
 	return filepath.EvalSymlinks(dir)
 }
-
-func (r *Runner) remedyForWall(name string) string { return "see docs/sandbox.md, section " + name }

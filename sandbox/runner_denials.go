@@ -11,9 +11,12 @@ import (
 // maxDenials bounds how many a result lists; a failing build repeats itself.
 const maxDenials = 8
 
-// quotedPath finds the path a program complains about: the last thing before
-// the reason, quoted or not.
-var quotedPath = regexp.MustCompile(`(?:['"‘` + "`" + `]([^'"’` + "`" + `]+)['"’` + "`" + `]|([^\s:'"]+))\s*:?\s*$`)
+// quoted finds what a program puts in quotes when it complains, lastWord what
+// stands before the reason where it quotes nothing.
+var (
+	quoted   = regexp.MustCompile("['\"‘`]([^'\"’`]+)['\"’`]")
+	lastWord = regexp.MustCompile(`([^\s:]+)\s*:?\s*$`)
+)
 
 // complaints are the texts of errors a wall causes, as libc and runtimes
 // print them.
@@ -49,6 +52,7 @@ type denier struct {
 	net               bool
 	profile           string
 	protected, hidden []string
+	pinned            []string // folders around protected paths
 }
 
 // explain reads a program's standard error for what walls refused.
@@ -72,22 +76,28 @@ func (d denier) explain(stderr string) []Denial {
 	return list
 }
 
-// path finds the absolute path a line speaks of, "" when it names none.
+// path finds the absolute path a line speaks of, "" when it names none: of
+// several the first that is guarded, else the last.
 func (d denier) path(before string) string {
-	m := quotedPath.FindStringSubmatch(strings.TrimSpace(before))
-	if m == nil {
-		return ""
+	before = strings.TrimSpace(before)
+	var found []string
+	for _, m := range quoted.FindAllStringSubmatch(before, -1) {
+		found = append(found, m[1])
 	}
-	p := m[1] + m[2]
-	if p == "" || !strings.ContainsAny(p, "/.") && m[1] == "" && !filepath.IsAbs(p) {
-		if p == "" {
-			return ""
+	if m := lastWord.FindStringSubmatch(before); m != nil && len(found) == 0 {
+		found = append(found, m[1])
+	}
+	last := ""
+	for _, p := range found {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(d.dir, p)
+		}
+		last = filepath.Clean(p)
+		if d.guarded(last, d.protected) || d.guarded(last, d.hidden) || slices.Contains(d.pinned, last) {
+			break
 		}
 	}
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(d.dir, p)
-	}
-	return filepath.Clean(p)
+	return last
 }
 
 // name is how a path is told: relative within the workspace.
@@ -125,7 +135,7 @@ func (d denier) protectedPath(p string) Denial {
 }
 
 func (d denier) busy(p string) (Denial, bool) {
-	if d.guarded(p, d.protected) || d.guarded(strings.TrimSuffix(p, ".lock"), d.protected) {
+	if d.guarded(strings.TrimSuffix(p, ".lock"), d.protected) || slices.Contains(d.pinned, p) {
 		return d.protectedPath(p), true
 	}
 	return Denial{}, false

@@ -11,11 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"sallyport/sandbox/cell"
 )
 
 // Runner runs Actions. It is safe for concurrent use.
 type Runner struct {
-	txStore
 	opts   Options
 	tools  func() toolchains
 	groups func() (groups, error)
@@ -55,7 +56,6 @@ func NewRunner(o Options) (*Runner, error) {
 		o.CellBinary = filepath.Join(filepath.Dir(self), "sallyport-cell")
 	}
 	return &Runner{
-		txStore: txStore{filepath.Join(o.State, "tx")},
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
 		groups:  sync.OnceValues(findGroups),
@@ -132,23 +132,24 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 	if err != nil {
 		return nil, wallsError("start the sandbox", err, "install sallyport-cell beside sallyport")
 	}
-	var c *cage
-	for _, g := range r.rungs() {
-		if c, err = r.raise(ctx, s, p, g); err == nil {
-			r.stand(g)
-			return c, nil
-		}
-		var raise *errRaise
-		if !errors.As(err, &raise) {
-			return nil, err
-		}
+	c, err := r.climb(ctx, s, p)
+	var raise *errRaise
+	switch {
+	case errors.As(err, &raise) && raise.wall == cell.WriteLayer:
+		return nil, wallsError(fmt.Sprintf("lay the write layer that %s writes need", p.write), err,
+			"use a state folder on a file system that overlayfs can write to (ext4, xfs, btrfs), on Linux 5.11 or newer")
+	case errors.As(err, &raise):
+		return nil, wallsError("raise the walls around the command", err, machineRemedy())
 	}
-	return nil, wallsError("raise the walls", err, remedyFor(err))
+	return c, err
 }
 
 // raise opens one cell on a rung.
 func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, error) {
-	spec := g.apply(p.spec)
+	spec, moved, undo, err := g.fit(p)
+	if err != nil {
+		return nil, err
+	}
 	filters, err := r.filter(filterKind{profile: p.profile, closed: spec.Flags&syscall.CLONE_NEWNET == 0})
 	if err != nil {
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
@@ -158,30 +159,38 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		spec.Rlimits = append(spec.Rlimits, fallbackLimits(p.limits)...)
 	}
 	c, err := s.openCage(ctx, spec, filters)
-	if err == nil {
-		if c.group = grp; grp != nil {
-			gerr = grp.add(c.pid)
-		}
-		if err = c.ready(ctx); err != nil {
-			r.release(c)
-		}
-	} else if grp != nil {
-		_ = grp.remove()
-	}
 	if err != nil {
+		if grp != nil {
+			_ = grp.remove()
+		}
+		if undo != nil {
+			undo()
+		}
 		return nil, err
 	}
-	w := Wall{Name: "cgroup", Up: gerr == nil}
-	if gerr != nil {
-		w.Reason = gerr.Error() + "; rlimits stand in for it"
+	c.group, c.moved, c.undo = grp, moved, undo
+	if grp != nil {
+		gerr = grp.add(c.pid)
 	}
-	c.walls = append(c.walls, w)
+	if err = c.ready(ctx); err != nil {
+		r.release(c)
+		return nil, err
+	}
+	c.walls = append(c.walls, cgroupWall(gerr))
 	for i := range c.walls {
-		if reason := g.reasons[c.walls[i].Name]; reason != "" && !c.walls[i].Up {
-			c.walls[i].Reason = reason
+		if w := &c.walls[i]; !w.Up && g.why != "" && w.Name != "cgroup" {
+			w.Reason = g.why
 		}
 	}
 	return c, nil
+}
+
+func cgroupWall(err error) Wall {
+	w := Wall{Name: "cgroup", Up: err == nil}
+	if err != nil {
+		w.Reason = err.Error() + "; rlimits stand in for it"
+	}
+	return w
 }
 
 func (r *Runner) group(l Limits) (group, error) {
@@ -260,7 +269,7 @@ func levelOf(walls []Wall) Level {
 	level := LevelFull
 	for _, w := range walls {
 		switch {
-		case !w.Up && (w.Name == "user namespace" || w.Name == "mount namespace"):
+		case !w.Up && w.Name == "mount namespace":
 			return LevelMinimal
 		case !w.Up:
 			level = LevelReduced

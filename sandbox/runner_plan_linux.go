@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,7 +67,7 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	}
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
 		v.Layer = &cell.Layer{}
-		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.create(workspace); err != nil {
+		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.store().create(workspace); err != nil {
 			return p, err
 		}
 	}
@@ -77,8 +76,9 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		v.Protected = p.protected
 	}
 	showWorktree(&v)
+	v.Pinned = pins(workspace, v.Protected)
 	p.spec = cell.Spec{
-		UID: own.uid, GID: own.gid, Hostname: cellHost, View: v,
+		UID: own.uid, GID: own.gid, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
 		Rlimits: baseLimits(p.limits), Proxy: len(e.Net) > 0,
 	}
 	p.command = command{
@@ -207,48 +207,3 @@ func (g gitIdentity) file() cell.File {
 
 // gitConfig is where git finds it in a cell (GIT_CONFIG_GLOBAL).
 const gitConfig = "/etc/sallyport.gitconfig"
-
-// rung is one step of the degrade ladder.
-type rung struct {
-	flags   uintptr
-	reasons map[string]string // by wall, why it is down here
-}
-
-const allNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
-	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-
-// ladder lists the rungs, strongest first.
-func ladder() []rung {
-	return []rung{{flags: allNamespaces}}
-}
-
-func (g rung) apply(s cell.Spec) cell.Spec {
-	s.Flags = g.flags
-	s.Rlimits = slices.Clone(s.Rlimits)
-	return s
-}
-
-// rungs are the ones to try: the one known to hold, else all.
-func (r *Runner) rungs() []rung {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rung != nil {
-		return []rung{*r.rung}
-	}
-	return ladder()
-}
-
-func (r *Runner) stand(g rung) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rung = &g
-}
-
-// remedyFor says how to get the wall that is missing.
-func remedyFor(err error) string {
-	var raise *errRaise
-	if errors.As(err, &raise) && raise.wall == "namespaces" {
-		return "allow user namespaces: sysctl -w user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1"
-	}
-	return "run `sallyport doctor` to see what is missing and how to get it"
-}

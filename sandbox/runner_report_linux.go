@@ -45,7 +45,7 @@ func (r *Runner) settle(p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := r.changes(p.layerID)
+	changes, err := r.store().changes(p.layerID)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,9 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 			list = append(list, LimitHit{"output", l.Output, s.Total})
 		}
 	}
-	if o.exit.Signal == int(unix.SIGXFSZ) || strings.Contains(string(o.stderr.Data), unix.EFBIG.Error()) {
+	// A shell reports a child's signal as 128+N.
+	if o.exit.Signal == int(unix.SIGXFSZ) || o.exit.Code == 128+int(unix.SIGXFSZ) ||
+		strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.EFBIG.Error()) {
 		list = append(list, LimitHit{"file", l.File, l.File})
 	}
 	if strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.ENOSPC.Error()) {
@@ -98,7 +100,7 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 func denials(p plan, o outcome) []Denial {
 	d := denier{
 		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile,
-		protected: p.protected, hidden: p.spec.View.Hidden,
+		protected: p.protected, hidden: p.spec.View.Hidden, pinned: p.spec.View.Pinned,
 	}
 	return d.explain(string(o.stderr.Data))
 }

@@ -133,7 +133,7 @@ func (s *starter) clone(ctx context.Context, req cell.Clone, fd int) (pid, pidfd
 		case !ok:
 			return 0, -1, errStarterGone
 		case c.Error != "":
-			return 0, -1, errors.New(c.Error)
+			return 0, -1, &errRaise{"namespaces", c.Error, syscall.Errno(c.Errno)}
 		case c.pidfd < 0:
 			return 0, -1, errors.New("the starter sent no pidfd: the kernel is older than 5.3")
 		}

@@ -20,6 +20,10 @@ import (
 // workspace and what has not landed yet. Each is a folder of dir that holds the
 // overlay's upper and work directories, info (what it lies over) and, once
 // sealed, changes. It survives a restart.
+//
+// The order of a transaction's life: create makes the folders (or a pool made
+// them earlier, and begin is called right before the command starts), the
+// command runs, changes seals it, and Land or Drop ends it.
 type txStore struct{ dir string }
 
 // txInfo is what a transaction lies over.
@@ -38,7 +42,7 @@ type txSealed struct {
 	Stale []string `json:"stale,omitempty"`
 }
 
-var txID = regexp.MustCompile(`^tx-[A-Z2-7]{16,}$`)
+var txID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{7,63}$`)
 
 // create begins a transaction over the workspace. upper and work are ready to
 // be mounted and belong to the workspace's owner.
@@ -46,37 +50,52 @@ func (s txStore) create(workspace string) (id, upper, work string, err error) {
 	id = "tx-" + rand.Text()
 	dir := filepath.Join(s.dir, id)
 	upper, work = filepath.Join(dir, "upper"), filepath.Join(dir, "work")
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-			id, upper, work, err = "", "", "", failure("begin a transaction over", workspace, err)
-		}
-	}()
-	var st unix.Stat_t
-	if err = unix.Stat(workspace, &st); err != nil {
-		return
+	if err := layOut(workspace, dir, upper, work); err != nil {
+		os.RemoveAll(dir)
+		return "", "", "", failure("begin a transaction over", workspace, err)
 	}
-	if err = os.MkdirAll(dir, 0o700); err != nil {
-		return
+	return id, upper, work, s.begin(id, workspace)
+}
+
+// layOut makes the folders of a transaction. upper takes the workspace's mode,
+// which becomes that of the merged root.
+func layOut(workspace, dir, upper, work string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(workspace, &st); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
 	}
 	for _, d := range []string{upper, work} {
-		if err = os.Mkdir(d, 0o700); err != nil {
-			return
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return err
 		}
 		if os.Geteuid() == 0 {
-			if err = os.Chown(d, int(st.Uid), int(st.Gid)); err != nil {
-				return
+			if err := os.Chown(d, int(st.Uid), int(st.Gid)); err != nil {
+				return err
 			}
 		}
 	}
-	if err = os.Chmod(upper, os.FileMode(st.Mode&0o777)); err != nil { // it becomes the mode of the merged root
-		return
+	return os.Chmod(upper, os.FileMode(st.Mode&0o777))
+}
+
+// begin notes what the transaction lies over and when it began: now, by the
+// clock that the kernel stamps files with.
+func (s txStore) begin(id, workspace string) error {
+	p := filepath.Join(s.dir, id, "info")
+	var st unix.Stat_t
+	err := writeJSON(p, txInfo{Workspace: workspace})
+	if err == nil {
+		err = unix.Stat(p, &st)
 	}
-	if err = unix.Stat(upper, &st); err != nil {
-		return
+	if err == nil {
+		err = writeJSON(p, txInfo{Workspace: workspace, Began: st.Ctim.Nano()})
 	}
-	err = writeJSON(filepath.Join(dir, "info"), txInfo{Workspace: workspace, Began: st.Ctim.Nano()})
-	return
+	if err != nil {
+		return failure("begin a transaction over", workspace, err)
+	}
+	return nil
 }
 
 // changes lists what the transaction's command did, and seals it: what lands

@@ -21,28 +21,6 @@ const (
 	xattrMetacopy = "user.overlay.metacopy"
 )
 
-// changesOf lists how the tree of an overlayfs with this upper and lower
-// directory differs from lower. A copy-up that changed nothing is no change.
-// Directories count only where no file beneath them tells of them. FIFOs and
-// sockets are left out; a device node is an error.
-func changesOf(upper, lower string) ([]Change, error) {
-	u, err := OpenWorkspace(upper)
-	if err != nil {
-		return nil, err
-	}
-	defer u.Close()
-	l, err := OpenWorkspace(lower)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	d, err := diffLayer(u, l)
-	if err != nil {
-		return nil, err
-	}
-	return d.changes(), nil
-}
-
 // node is what a name is in one layer.
 type node struct {
 	kind   uint32 // unix.S_IFMT bits; 0 when absent or whited out
@@ -131,7 +109,10 @@ type layerDiff struct {
 	steps        []step
 }
 
-// diffLayer compares an upper directory with what it lies over.
+// diffLayer says how the tree of an overlayfs with this upper and lower
+// directory differs from lower. A copy-up that changed nothing is no difference.
+// FIFOs and sockets are left out: their process is gone. A device node is an
+// error.
 func diffLayer(upper, lower *Workspace) (*layerDiff, error) {
 	d := &layerDiff{upper: upper, lower: lower}
 	root, err := upper.find("look at the layer", ".", noLink)
@@ -270,7 +251,8 @@ func (s *spot) emptyDir() bool {
 	return len(names) == 0
 }
 
-// changes words the steps for judges and people.
+// changes words the steps for judges and people. Directories count only where
+// no file beneath them tells of them.
 func (d *layerDiff) changes() []Change {
 	var out []Change
 	for _, s := range d.steps {

@@ -11,6 +11,10 @@ func (txStore) create(workspace string) (id, upper, work string, err error) {
 	return "", "", "", unsupported("begin a transaction over", workspace)
 }
 
+func (txStore) begin(_, workspace string) error {
+	return unsupported("begin a transaction over", workspace)
+}
+
 func (txStore) changes(id string) ([]Change, error) {
 	return nil, unsupported("open the transaction", id)
 }

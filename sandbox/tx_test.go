@@ -67,6 +67,25 @@ func transaction(t *testing.T, files map[string]string, script string) (s txStor
 	return s, id, root, merged, changes
 }
 
+// changesOf is the whole comparison of two directories.
+func changesOf(upper, lower string) ([]Change, error) {
+	u, err := OpenWorkspace(upper)
+	if err != nil {
+		return nil, err
+	}
+	defer u.Close()
+	l, err := OpenWorkspace(lower)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	d, err := diffLayer(u, l)
+	if err != nil {
+		return nil, err
+	}
+	return d.changes(), nil
+}
+
 func kinds(changes []Change) string {
 	var out []string
 	for _, c := range changes {

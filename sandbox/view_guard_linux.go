@@ -63,6 +63,19 @@ func guards(workspace string, t Terms) (protected, hidden []string) {
 	return keep(protected), keep(hidden)
 }
 
+// pins are the folders between the workspace and its protected paths, outer
+// ones first: without a pin one could be renamed and a new one made in its place.
+func pins(workspace string, protected []string) []string {
+	var list []string
+	for _, p := range protected {
+		for dir := filepath.Dir(p); dir != workspace && under(dir, workspace); dir = filepath.Dir(dir) {
+			list = append(list, dir)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 func secretNames(workspace string) []string {
 	entries, err := os.ReadDir(workspace)
 	if err != nil {

@@ -90,7 +90,7 @@ func planRunTests(a runTestsArgs, p Place) (sandbox.Action, error) {
 		e.Timeout = testTimeout
 	}
 	if a.Write {
-		e.Write = sandbox.WriteTransaction
+		e.Write, e.Asked = sandbox.WriteTransaction, true
 	}
 	return sandbox.Action{Exec: &e}, nil
 }

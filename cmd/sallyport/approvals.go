@@ -52,7 +52,7 @@ func approvalsList() *cobra.Command {
 				fmt.Fprintln(out, "nothing waits for you")
 			}
 			for _, r := range list {
-				fmt.Fprintf(out, "%s  %s  %s  %s  %s\n", say.bold(r.ID), say.verdict(string(r.State)), r.Tier, r.Tool,
+				fmt.Fprintf(out, "%s  %s  %s  %s\n", say.bold(r.ID), say.verdict(string(r.State)), r.Tier,
 					approval.Visible(oneLine(r.Summary, 80)))
 				fmt.Fprintln(out, say.dim("        "+r.Agent+" in "+r.Workspace+until(r)))
 			}
@@ -138,7 +138,7 @@ func decide(cmd *cobra.Command, id, how string, in verdictIn) error {
 		return printJSON(cmd.OutOrStdout(), r)
 	}
 	out, say := cmd.OutOrStdout(), painter(cmd.OutOrStdout())
-	fmt.Fprintf(out, "%s %s: %s %s\n", r.ID, say.verdict(string(r.State)), r.Tool, approval.Visible(oneLine(r.Summary, 80)))
+	fmt.Fprintf(out, "%s %s: %s\n", r.ID, say.verdict(string(r.State)), approval.Visible(oneLine(r.Summary, 80)))
 	if r.State == approval.StateApproved {
 		fmt.Fprintln(out, say.dim("the agent's identical call runs once, until "+r.Expires.Local().Format("15:04:05")))
 	}

@@ -93,18 +93,14 @@ func eachRecord(cmd *cobra.Command, f audit.Filter, do func(audit.Record)) error
 		if err != nil {
 			return fmt.Errorf("read the records: %w", err)
 		}
-		var r struct {
-			problem
-			audit.Record
-		}
-		if err := json.Unmarshal(line, &r.Record); err != nil {
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("read a record: %w", err)
 		}
-		if r.Record.Version == 0 { // the stream ends with what went wrong
-			_ = json.Unmarshal(line, &r.problem)
-			return errors.New(r.problem.Error)
+		if r.Version == 0 { // the stream ends with what went wrong
+			return errors.New(r.Error)
 		}
-		do(r.Record)
+		do(r)
 	}
 }
 

@@ -120,7 +120,7 @@ func execute(cmd *cobra.Command, p place, root string, args map[string]any) erro
 	fmt.Fprint(cmd.OutOrStdout(), s.Stdout)
 	fmt.Fprint(cmd.ErrOrStderr(), s.Stderr)
 	if code.gate {
-		return &exit{code.code, errors.New(reply.Text)}
+		return &exit{code.code, errors.New(gateText(s))}
 	}
 	say := painter(cmd.ErrOrStderr())
 	for _, d := range s.Denials {
@@ -130,6 +130,20 @@ func execute(cmd *cobra.Command, p place, root string, args map[string]any) erro
 		fmt.Fprintln(cmd.ErrOrStderr(), say.yellow(fmt.Sprintf("sallyport: limit hit: %s (limit %d, reached %d)", h.Limit, h.Value, h.Peak)))
 	}
 	return code.orNil()
+}
+
+// gateText says to a person why the gate stopped their command.
+func gateText(s mcpserver.Structured) string {
+	switch {
+	case s.Status == audit.StatusPending:
+		return s.Failure.Msg + "\nlook with `sallyport approvals show " + s.Approval + "`, decide with `sallyport approvals approve " + s.Approval +
+			"`, then repeat the command"
+	case s.Failure != nil && s.Failure.Remedy != "":
+		return s.Failure.Msg + "\n→ " + s.Failure.Remedy
+	case s.Failure != nil:
+		return s.Failure.Msg
+	}
+	return "the command did not run (" + string(s.Status) + ")"
 }
 
 // outcome is an exit code and whether the gate, not the command, set it.

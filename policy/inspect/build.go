@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,7 +82,7 @@ func (c *call) scripts(names []string) {
 // make reads the Makefile and walks the recipes of the goals.
 func (c *call) make() {
 	if v, ok := c.value("--eval"); ok {
-		c.inner("make").recipes(v.s, nil)
+		c.inner("make").recipes(v.s, nil, nil)
 	}
 	names := []string{"GNUmakefile", "makefile", "Makefile"}
 	if v, ok := c.value("-f"); ok {
@@ -104,16 +105,17 @@ func (c *call) make() {
 			return
 		}
 		var goals []string
+		given := map[string]string{}
 		d := c.inner("make")
 		for _, a := range c.args {
 			if k, v, ok := strings.Cut(a.s, "="); ok {
-				d.sc.vars["make "+k] = scalar(v)
+				given[k] = v
 			} else {
 				goals = append(goals, a.s)
 			}
 		}
 		d.via = append(d.via, "script:"+rel)
-		d.recipes(string(b), goals)
+		d.recipes(string(b), goals, given)
 		return
 	}
 }
@@ -126,14 +128,10 @@ type recipe struct {
 
 // recipes walks the recipes that making goals runs; without goals every one,
 // when the text is scanned on its own, or the first target's.
-func (w *walker) recipes(text string, goals []string) {
+func (w *walker) recipes(text string, goals []string, given map[string]string) {
 	vars := map[string]string{}
 	rules, first := makeRules(text, vars)
-	for n, v := range w.sc.vars {
-		if k, ok := strings.CutPrefix(n, "make "); ok && len(v.alts) > 0 {
-			vars[k] = v.alts[0]
-		}
-	}
+	maps.Copy(vars, given)
 	if len(goals) == 0 {
 		if first == "" {
 			return

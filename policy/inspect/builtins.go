@@ -32,7 +32,7 @@ func (w *walker) builtin(c *call) {
 	case "cd", "pushd":
 		w.chdir(c)
 	case "popd":
-		w.sc.vars["PWD"] = unknowable
+		w.sc.vars.set("PWD", unknowable)
 	case "exit", "return", "logout":
 		w.sc.dead = true
 	case "eval":
@@ -52,8 +52,8 @@ func (w *walker) builtin(c *call) {
 	case "unset":
 		for _, a := range c.args {
 			w.subscript(a.s)
-			delete(w.sc.vars, a.s)
-			delete(w.sc.funcs, a.s)
+			w.sc.vars.del(a.s)
+			w.sc.funcs.del(a.s)
 		}
 	case "read", "mapfile", "readarray":
 		w.readVars(c)
@@ -61,9 +61,9 @@ func (w *walker) builtin(c *call) {
 		w.printfTo(args)
 	case "getopts":
 		if len(c.args) > 1 {
-			w.sc.vars[c.args[1].s] = unknowable
+			w.sc.vars.set(c.args[1].s, unknowable)
 		}
-		w.sc.vars["OPTARG"] = unknowable
+		w.sc.vars.set("OPTARG", unknowable)
 	case "test", "[":
 		for i, a := range args {
 			if a.s == "-v" && i+1 < len(args) {
@@ -79,9 +79,9 @@ func (w *walker) builtin(c *call) {
 	case "export", "readonly", "declare", "typeset", "local":
 		for _, a := range args {
 			if n, v, ok := strings.Cut(a.s, "="); ok && !a.opaque && syntax.ValidName(n) {
-				w.sc.vars[n] = scalar(v)
+				w.sc.vars.set(n, scalar(v))
 				if c.name == "export" {
-					w.sc.exports[n] = v
+					w.sc.exports.set(n, v)
 				}
 			}
 		}
@@ -91,21 +91,22 @@ func (w *walker) builtin(c *call) {
 func (w *walker) chdir(c *call) {
 	switch {
 	case len(c.args) == 0:
-		w.sc.vars["PWD"] = w.sc.vars["HOME"]
+		w.sc.vars.set("PWD", w.sc.get("HOME"))
 	case c.args[0].opaque:
-		w.sc.vars["PWD"] = unknowable
+		w.sc.vars.set("PWD", unknowable)
 	case c.args[0].s == "-":
-		if old, ok := w.sc.vars["OLDPWD"]; ok {
-			w.sc.vars["PWD"], w.sc.vars["OLDPWD"] = old, w.sc.vars["PWD"]
+		if old, ok := w.sc.variable("OLDPWD"); ok {
+			w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
+			w.sc.vars.set("PWD", old)
 		} else {
-			w.sc.vars["PWD"] = unknowable
+			w.sc.vars.set("PWD", unknowable)
 		}
 	default:
-		w.sc.vars["OLDPWD"] = w.sc.vars["PWD"]
+		w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
 		if to := w.in.abs(c.dir, c.args[0].s); to != "" {
-			w.sc.vars["PWD"] = scalar(to)
+			w.sc.vars.set("PWD", scalar(to))
 		} else {
-			w.sc.vars["PWD"] = unknowable
+			w.sc.vars.set("PWD", unknowable)
 		}
 	}
 }
@@ -144,7 +145,7 @@ func (w *walker) setAlias(args []word) {
 		if !ok || a.opaque {
 			continue
 		}
-		w.sc.aliases[name] = body
+		w.sc.aliases.set(name, body)
 		if !strings.HasPrefix(body, name+" ") && body != name {
 			w.within("alias", true).text(body)
 		}
@@ -154,9 +155,9 @@ func (w *walker) setAlias(args []word) {
 // alias runs an alias, as a shell with expand_aliases does.
 func (w *walker) alias(s simple, body string) {
 	c := w.within("alias:"+s.argv[0].s, false)
-	saved := w.sc.aliases[s.argv[0].s]
-	delete(w.sc.aliases, s.argv[0].s)
-	defer func() { w.sc.aliases[s.argv[0].s] = saved }()
+	saved, _ := w.sc.aliases.get(s.argv[0].s)
+	w.sc.aliases.del(s.argv[0].s)
+	defer func() { w.sc.aliases.set(s.argv[0].s, saved) }()
 	parts := []string{body}
 	for _, a := range s.argv[1:] {
 		if a.opaque {
@@ -231,7 +232,7 @@ func (w *walker) readVars(c *call) {
 	}
 	for _, n := range names {
 		w.subscript(n.s)
-		w.sc.vars[n.s] = unknowable
+		w.sc.vars.set(n.s, unknowable)
 	}
 	if c.name != "read" || w.stdin == nil || len(c.opts) > 0 && !(len(c.opts) == 1 && c.opts[0].name == "-r") {
 		return
@@ -241,11 +242,11 @@ func (w *walker) readVars(c *call) {
 	for i, n := range names {
 		switch {
 		case i >= len(fields):
-			w.sc.vars[n.s] = scalar("")
+			w.sc.vars.set(n.s, scalar(""))
 		case i == len(names)-1:
-			w.sc.vars[n.s] = scalar(strings.Join(fields[i:], " "))
+			w.sc.vars.set(n.s, scalar(strings.Join(fields[i:], " ")))
 		default:
-			w.sc.vars[n.s] = scalar(fields[i])
+			w.sc.vars.set(n.s, scalar(fields[i]))
 		}
 	}
 }
@@ -258,15 +259,15 @@ func (w *walker) printfTo(args []word) {
 	plainArgs := make([]string, 0, len(args))
 	for _, a := range args[2:] {
 		if a.opaque {
-			w.sc.vars[args[1].s] = unknowable
+			w.sc.vars.set(args[1].s, unknowable)
 			return
 		}
 		plainArgs = append(plainArgs, a.s)
 	}
 	if s, ok := w.printf(plainArgs); ok {
-		w.sc.vars[args[1].s] = scalar(s)
+		w.sc.vars.set(args[1].s, scalar(s))
 	} else {
-		w.sc.vars[args[1].s] = unknowable
+		w.sc.vars.set(args[1].s, unknowable)
 	}
 }
 
@@ -292,17 +293,17 @@ func (w *walker) assign(a *syntax.Assign) {
 	case a.Array != nil:
 		w.assignArray(a)
 	case a.Index != nil:
-		w.sc.vars[name] = unknowable
+		w.sc.vars.set(name, unknowable)
 	case a.Naked:
 	default:
 		v := w.value(a)
 		if a.Append {
-			v = w.sc.vars[name].append(v)
+			v = w.sc.get(name).append(v)
 		}
-		w.sc.vars[name] = v
+		w.sc.vars.set(name, v)
 	}
-	if _, ok := w.sc.exports[name]; ok {
-		w.sc.exports[name] = w.sc.Get(name).Str
+	if _, ok := w.sc.exports.get(name); ok {
+		w.sc.exports.set(name, w.sc.Get(name).Str)
 	}
 }
 
@@ -345,7 +346,7 @@ func (v variable) append(o variable) variable {
 
 func (w *walker) assignArray(a *syntax.Assign) {
 	v := variable{isList: true}
-	if old := w.sc.vars[a.Name.Value]; a.Append && old.isList {
+	if old := w.sc.get(a.Name.Value); a.Append && old.isList {
 		v = old
 		v.list = slices.Clone(old.list)
 	} else if a.Append && len(old.alts) == 1 {
@@ -353,7 +354,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 	}
 	for _, e := range a.Array.Elems {
 		if e.Index != nil || e.Value == nil {
-			w.sc.vars[a.Name.Value] = unknowable
+			w.sc.vars.set(a.Name.Value, unknowable)
 			return
 		}
 		for _, f := range w.fields([]*syntax.Word{e.Value}) {
@@ -361,7 +362,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 			v.unknown = v.unknown || f.opaque
 		}
 	}
-	w.sc.vars[a.Name.Value] = v
+	w.sc.vars.set(a.Name.Value, v)
 }
 
 // declare is export, declare, local, readonly and typeset, which the parser
@@ -382,17 +383,17 @@ func (w *walker) declare(c *syntax.DeclClause) {
 		}
 		w.assign(a)
 		if assoc || nameref {
-			w.sc.vars[a.Name.Value] = unknowable
+			w.sc.vars.set(a.Name.Value, unknowable)
 		}
 		v := word{s: a.Name.Value}
 		if !a.Naked {
 			val := w.sc.Get(a.Name.Value)
 			v.s += "=" + val.String()
-			v.opaque = w.sc.vars[a.Name.Value].unknown
+			v.opaque = w.sc.get(a.Name.Value).unknown
 			assigns[a.Name.Value] = val.String()
 		}
 		if c.Variant.Value == "export" {
-			w.sc.exports[a.Name.Value] = w.sc.Get(a.Name.Value).String()
+			w.sc.exports.set(a.Name.Value, w.sc.Get(a.Name.Value).String())
 		}
 		argv = append(argv, v)
 	}
@@ -406,9 +407,9 @@ func (w *walker) declareText(variant string, v word) {
 	if !ok || v.opaque || !syntax.ValidName(n) {
 		return
 	}
-	w.sc.vars[n] = scalar(val)
+	w.sc.vars.set(n, scalar(val))
 	if variant == "export" {
-		w.sc.exports[n] = val
+		w.sc.exports.set(n, val)
 	}
 }
 

@@ -88,7 +88,7 @@ func (w *walker) prefix(as []*syntax.Assign) map[string]string {
 func (w *walker) worlds(c *syntax.CallExpr, redirs []*syntax.Redirect) func(func(int) bool) {
 	var names []string
 	note := func(name string) {
-		if v, ok := w.sc.vars[name]; ok && len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
+		if v, ok := w.sc.variable(name); ok && len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -122,7 +122,7 @@ func (w *walker) combine(names []string, yield func(int) bool) {
 	sizes := make([]int, len(names))
 	pick := make(map[string]int, len(names))
 	for i, n := range names {
-		v := w.sc.vars[n]
+		v := w.sc.get(n)
 		sizes[i] = len(v.alts)
 		if v.unknown {
 			sizes[i]++
@@ -156,11 +156,11 @@ func (w *walker) run(s simple) {
 		w.in.opaque("commands inside commands, deeper than can be looked at")
 		return
 	}
-	if f, ok := w.sc.funcs[s.argv[0].s]; ok && !s.argv[0].opaque {
+	if f, ok := w.sc.funcs.get(s.argv[0].s); ok && !s.argv[0].opaque {
 		w.function(s, f)
 		return
 	}
-	if body, ok := w.sc.aliases[s.argv[0].s]; ok && !s.argv[0].opaque {
+	if body, ok := w.sc.aliases.get(s.argv[0].s); ok && !s.argv[0].opaque {
 		w.alias(s, body)
 		return
 	}
@@ -213,7 +213,7 @@ func (w *walker) emit(s simple) (int, *call) {
 		Argv: []string{}, Flags: []string{}, Args: []string{}, Redirects: []policy.Redirect{},
 		Targets: []policy.FileFact{}, Patterns: []string{},
 	}
-	maps.Copy(c.Assigns, w.sc.exports)
+	w.sc.exported(c.Assigns)
 	maps.Copy(c.Assigns, s.assigns)
 	if c.Via == nil {
 		c.Via = []string{}
@@ -305,7 +305,7 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 		return abs, inside && systemName(path.Base(argv0))
 	}
 	dirs := w.in.opts.Path
-	if v := w.sc.vars["PATH"]; len(v.alts) > 0 {
+	if v := w.sc.get("PATH"); len(v.alts) > 0 {
 		dirs = strings.Split(v.alts[0], ":")
 	}
 	if p, ok := cl.s.assigns["PATH"]; ok {

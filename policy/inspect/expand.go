@@ -339,7 +339,7 @@ func (w *walker) known(name string) (known, isset bool) {
 		}
 		return !w.sc.params[n-1].opaque && len(name) == 1, true
 	}
-	v, ok := w.sc.vars[name]
+	v, ok := w.sc.variable(name)
 	if !ok {
 		return false, false
 	}

@@ -107,14 +107,14 @@ func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
 	if c.dir != "" {
-		d.sc.vars["PWD"] = scalar(c.dir)
+		d.sc.vars.set("PWD", scalar(c.dir))
 	} else {
-		d.sc.vars["PWD"] = unknowable
+		d.sc.vars.set("PWD", unknowable)
 	}
-	d.sc.funcs, d.sc.aliases = map[string]function{}, map[string]string{}
+	d.sc.funcs, d.sc.aliases = forkMap[function]{}, forkMap[string]{}
 	for k, v := range c.s.assigns {
-		d.sc.exports[k] = v
-		d.sc.vars[k] = scalar(v)
+		d.sc.exports.set(k, v)
+		d.sc.vars.set(k, scalar(v))
 	}
 	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
 		d.stdin, d.fed = nil, ""

@@ -54,6 +54,7 @@ func New(o Options) *Inspector {
 // opaque; it fails only when ctx is done or the workspace cannot be opened.
 func (i *Inspector) Inspect(ctx context.Context, c policy.Call) (f policy.Facts, err error) {
 	in := &inspection{ctx: ctx, call: c, opts: i.o, lists: i.current(), budget: newBudget()}
+	in.path = strings.Join(i.o.Path, ":")
 	in.root = path.Clean(c.Action.Workspace)
 	if c.Action.Workspace == "" {
 		in.root = c.Workspace.Root
@@ -89,6 +90,7 @@ type inspection struct {
 	lists    *lists
 	files    Files
 	root     string // workspace, absolute
+	path     string // PATH of the cell
 	facts    policy.Facts
 	budget   budget
 	nets     map[policy.NetFact]bool

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"sallyport/policy"
 	"sallyport/sandbox"
 )
@@ -153,65 +151,3 @@ func (c *call) target(op string, w word) {
 func (c *call) reads(w word)   { c.target(string(sandbox.OpRead), w) }
 func (c *call) writes(w word)  { c.target(string(sandbox.OpWrite), w) }
 func (c *call) removes(w word) { c.target(string(sandbox.OpRemove), w) }
-
-// globs are the guards compiled for one Data.
-type globs struct {
-	names map[string]policy.Guard // "**/name" and "name": by base name
-	rest  []glob
-}
-
-type glob struct {
-	pattern string
-	guard   policy.Guard
-}
-
-// guardOrder is which guard wins when several match.
-var guardOrder = []policy.Guard{
-	policy.GuardSelf, policy.GuardAgent, policy.GuardHook, policy.GuardSecret, policy.GuardCI, policy.GuardShellRC,
-	policy.GuardAutorun, policy.GuardConfig,
-}
-
-func compileGuards(m map[policy.Guard][]string) globs {
-	g := globs{names: map[string]policy.Guard{}}
-	for _, guard := range guardOrder {
-		for _, p := range m[guard] {
-			name := strings.TrimPrefix(p, "**/")
-			if name != p && !strings.ContainsAny(name, "/*?[{\\") {
-				if _, ok := g.names[name]; !ok {
-					g.names[name] = guard
-				}
-				continue
-			}
-			if strings.HasPrefix(p, "~/") {
-				p = home + p[1:]
-			}
-			if doublestar.ValidatePattern(p) {
-				g.rest = append(g.rest, glob{p, guard})
-			}
-		}
-	}
-	return g
-}
-
-func (g globs) match(rel, abs string) policy.Guard {
-	best := g.names[path.Base(abs)]
-	rank := slices.Index(guardOrder, best)
-	for _, x := range g.rest {
-		if rank >= 0 && slices.Index(guardOrder, x.guard) >= rank {
-			continue
-		}
-		subject := rel
-		if strings.HasPrefix(x.pattern, "/") {
-			subject = abs
-		}
-		if ok, _ := doublestar.Match(x.pattern, subject); ok {
-			return x.guard
-		}
-		if strings.HasPrefix(x.pattern, "**/") && subject != abs {
-			if ok, _ := doublestar.Match(x.pattern, strings.TrimPrefix(abs, "/")); ok {
-				return x.guard
-			}
-		}
-	}
-	return best
-}

@@ -67,58 +67,80 @@ type function struct {
 	called *bool
 }
 
-// scope is the state of one shell. It is copied where the shell forks.
+// scope is the state of one shell. It is forked where the shell forks.
 type scope struct {
-	vars    map[string]variable
-	funcs   map[string]function
-	aliases map[string]string
-	params  []word // $1 …
-	args    bool   // params are known
-	name    string // $0
-	exports map[string]string
+	path    string // PATH before the text changes it
+	vars    forkMap[variable]
+	funcs   forkMap[function]
+	aliases forkMap[string]
+	exports forkMap[string]
+	params  []word         // $1 …
+	args    bool           // params are known
+	name    string         // $0
 	pick    map[string]int // alternative chosen per variable while a command is expanded
 	dead    bool           // exit or return was reached
 }
 
 func (in *inspection) newScope(e *sandbox.Exec) *scope {
-	s := &scope{
-		vars: map[string]variable{}, funcs: map[string]function{}, aliases: map[string]string{},
-		exports: map[string]string{}, name: "bash", args: true,
-	}
+	s := &scope{path: in.path, name: "bash", args: true}
 	dir := e.Dir
 	if !path.IsAbs(dir) {
 		dir = path.Join(in.root, dir)
 	}
-	s.vars["PWD"] = scalar(path.Clean(dir))
-	s.vars["HOME"] = scalar(home)
-	s.vars["PATH"] = scalar(strings.Join(in.opts.Path, ":"))
-	s.vars["IFS"] = scalar(" \t\n")
-	s.vars["OSTYPE"] = scalar("linux-gnu")
-	s.vars["BASH"] = scalar("/bin/bash")
-	s.vars["OPTIND"] = scalar("1")
-	for _, n := range ambient {
-		s.vars[n] = unknowable
-	}
+	s.vars.set("PWD", scalar(path.Clean(dir)))
 	for k, v := range e.Env {
-		s.vars[k] = scalar(v)
-		s.exports[k] = v
+		s.vars.set(k, scalar(v))
+		s.exports.set(k, v)
 	}
 	return s
 }
 
 // ambient are variables that a shell or a cell sets to something that is not
 // known here.
-var ambient = []string{
-	"RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "PPID", "BASHPID", "UID", "EUID", "USER", "LOGNAME",
-	"HOSTNAME", "HOSTTYPE", "MACHTYPE", "LANG", "TERM", "SHELL", "BASH_VERSION", "SHELLOPTS", "BASHOPTS", "TMPDIR",
-	"LINENO", "PIPESTATUS", "REPLY", "COLUMNS", "LINES", "FUNCNAME", "BASH_SOURCE", "BASH_LINENO", "BASH_COMMAND",
-	"DIRSTACK", "GROUPS", "SHLVL", "_", "COMP_LINE", "BASH_REMATCH", "CI",
+var ambient = set(`RANDOM SRANDOM SECONDS EPOCHSECONDS EPOCHREALTIME PPID BASHPID UID EUID USER LOGNAME HOSTNAME HOSTTYPE
+ MACHTYPE LANG TERM SHELL BASH_VERSION SHELLOPTS BASHOPTS TMPDIR LINENO PIPESTATUS REPLY COLUMNS LINES FUNCNAME BASH_SOURCE
+ BASH_LINENO BASH_COMMAND DIRSTACK GROUPS SHLVL _ COMP_LINE BASH_REMATCH CI`)
+
+// variable is what is known of a variable, and whether anything sets it.
+func (s *scope) variable(name string) (variable, bool) {
+	if v, ok := s.vars.get(name); ok {
+		return v, true
+	}
+	switch name {
+	case "HOME":
+		return scalar(home), true
+	case "PATH":
+		return scalar(s.path), true
+	case "IFS":
+		return scalar(" \t\n"), true
+	case "OSTYPE":
+		return scalar("linux-gnu"), true
+	case "BASH":
+		return scalar("/bin/bash"), true
+	case "OPTIND":
+		return scalar("1"), true
+	}
+	return unknowable, ambient[name]
+}
+
+func (s *scope) get(name string) variable {
+	v, ok := s.variable(name)
+	if !ok {
+		return variable{}
+	}
+	return v
+}
+
+// exported adds the exported variables to a command's assignments.
+func (s *scope) exported(to map[string]string) {
+	if s.exports.layer != nil {
+		maps.Copy(to, s.exports.clone())
+	}
 }
 
 func (s *scope) fork() *scope {
 	c := *s
-	c.vars, c.funcs, c.aliases, c.exports = maps.Clone(s.vars), maps.Clone(s.funcs), maps.Clone(s.aliases), maps.Clone(s.exports)
-	c.params = slices.Clone(s.params)
+	c.vars, c.funcs, c.aliases, c.exports = s.vars.fork(), s.funcs.fork(), s.aliases.fork(), s.exports.fork()
 	return &c
 }
 
@@ -133,20 +155,20 @@ func (s *scope) become(a, b *scope) {
 		return
 	}
 	out := a.fork()
-	for n, v := range b.vars {
-		if old, ok := a.vars[n]; ok {
-			out.vars[n] = old.join(v)
-		} else {
-			out.vars[n] = v.join(unset)
+	for n := range a.vars.changed(&b.vars) {
+		va, oka := a.variable(n)
+		vb, okb := b.variable(n)
+		switch {
+		case oka && okb:
+			out.vars.set(n, va.join(vb))
+		case oka:
+			out.vars.set(n, va.join(unset))
+		case okb:
+			out.vars.set(n, vb.join(unset))
 		}
 	}
-	for n, v := range a.vars {
-		if _, ok := b.vars[n]; !ok {
-			out.vars[n] = v.join(unset)
-		}
-	}
-	maps.Copy(out.funcs, b.funcs)
-	maps.Copy(out.aliases, b.aliases)
+	out.funcs.adopt(&b.funcs)
+	out.aliases.adopt(&b.aliases)
 	*s = *out
 }
 
@@ -179,7 +201,7 @@ func (s *scope) Get(name string) expand.Variable {
 	if user, ok := strings.CutPrefix(name, "HOME "); ok {
 		return str("/home/" + user)
 	}
-	v, ok := s.vars[name]
+	v, ok := s.variable(name)
 	switch {
 	case !ok:
 		return expand.Variable{}
@@ -197,7 +219,7 @@ func str(s string) expand.Variable {
 
 // Each implements expand.Environ.
 func (s *scope) Each(f func(string, expand.Variable) bool) {
-	for _, n := range slices.Sorted(maps.Keys(s.vars)) {
+	for _, n := range slices.Sorted(maps.Keys(s.vars.clone())) {
 		if !f(n, s.Get(n)) {
 			return
 		}
@@ -208,17 +230,17 @@ func (s *scope) Each(f func(string, expand.Variable) bool) {
 func (s *scope) Set(name string, v expand.Variable) error {
 	switch v.Kind {
 	case expand.Indexed:
-		s.vars[name] = variable{isList: true, list: v.List}
+		s.vars.set(name, variable{isList: true, list: v.List})
 	case expand.String:
-		s.vars[name] = scalar(v.Str)
+		s.vars.set(name, scalar(v.Str))
 	default:
-		delete(s.vars, name)
+		s.vars.del(name)
 	}
 	return nil
 }
 
 func (s *scope) dir() string {
-	v := s.vars["PWD"]
+	v := s.get("PWD")
 	if len(v.alts) == 0 {
 		return ""
 	}

@@ -120,7 +120,7 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		}
 		w.textWithin(strings.TrimPrefix(text, "\ufeff"), maxScript)
 	case langMake:
-		w.recipes(text, nil)
+		w.recipes(text, nil, nil)
 	case langAwk:
 		c.awkProgram(text)
 	case langSed:

@@ -127,8 +127,9 @@ func (w *walker) command(s *syntax.Stmt) {
 		w.cases(c)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
-			w.sc.funcs[c.Name.Value] = function{body: c.Body, src: w.src, called: new(bool)}
-			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, f: w.sc.funcs[c.Name.Value], w: w.within("", true)})
+			f := function{body: c.Body, src: w.src, called: new(bool)}
+			w.sc.funcs.set(c.Name.Value, f)
+			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, f: f, w: w.within("", true)})
 		} else {
 			w.in.opaque("a function without a name")
 		}
@@ -245,13 +246,14 @@ func (w *walker) while(c *syntax.WhileClause) {
 		w.stmts(c.Cond)
 		w.stmts(c.Do)
 		changed := false
-		for n, v := range w.sc.vars {
-			if old, ok := before.vars[n]; !ok || !old.equal(v) {
+		for n := range w.sc.vars.changed(&before.vars) {
+			v := w.sc.get(n)
+			if old, ok := before.variable(n); !ok || !old.equal(v) {
 				v.unknown = true
 				if v.isList {
 					v = unknowable
 				}
-				w.sc.vars[n] = v
+				w.sc.vars.set(n, v)
 				changed = true
 			}
 		}
@@ -290,9 +292,9 @@ func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
 	}
 	for _, it := range items {
 		if it.opaque {
-			w.sc.vars[l.Name.Value] = unknowable
+			w.sc.vars.set(l.Name.Value, unknowable)
 		} else {
-			w.sc.vars[l.Name.Value] = scalar(it.s)
+			w.sc.vars.set(l.Name.Value, scalar(it.s))
 		}
 		w.stmts(c.Do)
 	}
@@ -330,7 +332,7 @@ func (w *walker) arith(e syntax.ArithmExpr) {
 	syntax.Walk(e, func(n syntax.Node) bool {
 		if b, ok := n.(*syntax.BinaryArithm); ok && strings.HasSuffix(b.Op.String(), "=") {
 			if wd, ok := b.X.(*syntax.Word); ok && wd.Lit() != "" {
-				w.sc.vars[wd.Lit()] = unknowable
+				w.sc.vars.set(wd.Lit(), unknowable)
 			}
 		}
 		return true

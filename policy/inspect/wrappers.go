@@ -87,8 +87,8 @@ func (c *call) env() {
 		if !ok || strings.Contains(n, "/") {
 			break
 		}
-		d.sc.exports[n] = v
-		d.sc.vars[n] = scalar(v)
+		d.sc.exports.set(n, v)
+		d.sc.vars.set(n, scalar(v))
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
@@ -164,7 +164,7 @@ func (c *call) sudo() {
 	d := c.inner(c.name)
 	for len(argv) > 0 && strings.Contains(argv[0].s, "=") {
 		n, v, _ := strings.Cut(argv[0].s, "=")
-		d.sc.exports[n] = v
+		d.sc.exports.set(n, v)
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
@@ -341,7 +341,7 @@ func (c *call) container() {
 	}
 	if len(argv) > 0 {
 		d := c.inner(c.name)
-		d.sc.vars["PWD"] = unknowable
+		d.sc.vars.set("PWD", unknowable)
 		d.run(simple{argv: argv, pos: -1})
 	}
 }
@@ -357,7 +357,7 @@ func (c *call) kubectl() {
 	for i, a := range c.s.argv {
 		if a.s == "--" && i+1 < len(c.s.argv) {
 			d := c.inner(c.name)
-			d.sc.vars["PWD"] = unknowable
+			d.sc.vars.set("PWD", unknowable)
 			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
 			return
 		}

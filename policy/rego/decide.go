@@ -30,11 +30,11 @@ type fired struct {
 	explicit bool // the verdict was said, not derived from the tier
 }
 
-// obligations is what a rule asks of the run. From a trusted layer `write`
-// grants, from any other it caps; everything else only tightens.
+// obligations is what a rule asks of the run. From a trusted layer `write` and
+// `net` grant, from any other they cap; everything else only tightens.
 type obligations struct {
 	Write     *sandbox.WriteMode  `json:"write"`
-	Net       *[]sandbox.Endpoint `json:"net"` // the only endpoints that remain
+	Net       *[]sandbox.Endpoint `json:"net"`
 	Profile   string              `json:"profile"`
 	Limits    sandbox.Limits      `json:"limits"`
 	Redact    bool                `json:"redact"`
@@ -219,6 +219,7 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 	o := policy.Obligations{Terms: sandbox.Terms{Hidden: plainPaths(g.data.HiddenPaths)}}
 	t := &o.Terms
 	limit := sandbox.WriteDirect
+	var caps [][]sandbox.Endpoint
 	if tier >= policy.L2 {
 		t.Write, t.Net = sandbox.WriteTransaction, endpoints(f.Net)
 	} else {
@@ -235,8 +236,11 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 				limit = min(limit, *w)
 			}
 		}
-		if n := h.obliges.Net; n != nil {
-			t.Net = slices.DeleteFunc(t.Net, func(e sandbox.Endpoint) bool { return !slices.Contains(*n, e) })
+		if n := h.obliges.Net; n != nil && h.trusted && tier >= policy.L2 {
+			t.Net = append(t.Net, *n...)
+		}
+		if n := h.obliges.Net; n != nil && !h.trusted {
+			caps = append(caps, *n)
 		}
 		if h.obliges.Profile != "" && h.trusted {
 			t.Profile = h.obliges.Profile
@@ -246,8 +250,19 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 		o.Approvers = max(o.Approvers, h.obliges.Approvers)
 	}
 	t.Write = min(t.Write, limit)
+	for _, allowed := range caps {
+		t.Net = slices.DeleteFunc(t.Net, func(e sandbox.Endpoint) bool { return !slices.Contains(allowed, e) })
+	}
+	t.Net = slices.Compact(sorted(t.Net))
 	t.Expect = expected(f)
 	return o
+}
+
+func sorted(net []sandbox.Endpoint) []sandbox.Endpoint {
+	slices.SortFunc(net, func(a, b sandbox.Endpoint) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
+	})
+	return net
 }
 
 // endpoints lists what the facts name and a proxy can be told.
@@ -281,7 +296,7 @@ func expected(f policy.Facts) map[string]string {
 		}
 	}
 	for _, file := range f.Files {
-		if file.Scope == policy.ScopeWorkspace && sandbox.Op(file.Op).Writes() && file.SHA256 != "" {
+		if file.Scope == policy.ScopeWorkspace && sandbox.Op(file.Op).Writes() && (file.SHA256 != "" || file.Kind == "absent") {
 			expect(file.Path, file.SHA256)
 		}
 	}

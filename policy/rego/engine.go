@@ -33,6 +33,7 @@ type Engine struct {
 
 	reload sync.Mutex // one at a time
 	failed atomic.Pointer[error]
+	held   atomic.Pointer[[]Held]
 	tried  string // digest of the last sources that were tried; guarded by reload
 }
 
@@ -58,16 +59,34 @@ func Load(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// Held is a layer that waits for a person to accept its digest.
+type Held struct {
+	Layer  string `json:"layer"`
+	Digest string `json:"digest"`
+}
+
+// Held lists the layers that are not in force because nobody accepted them.
+func (e *Engine) Held() []Held { return *e.held.Load() }
+
 // read reads all layers, the built-in one first.
 func (e *Engine) read() ([]source, error) {
 	sources := make([]source, 0, len(e.options.Layers)+1)
+	held := []Held{}
 	for _, l := range append([]Layer{{Name: builtin, FS: policies.FS}}, e.options.Layers...) {
-		s, err := e.reader.readLayer(l)
+		s, err := collect(l)
 		if err != nil {
+			return nil, err
+		}
+		if l.Accepted != nil && !s.empty() && !l.Accepted(s.digest) {
+			held = append(held, Held{Layer: l.Name, Digest: s.digest})
+			continue
+		}
+		if err := e.reader.parse(&s); err != nil {
 			return nil, err
 		}
 		sources = append(sources, s)
 	}
+	e.held.Store(&held)
 	return sources, nil
 }
 

@@ -64,7 +64,9 @@ type Command struct {
 	Has    CmdHas  `json:"has"`
 }
 
-// Touch is a path a command reads or writes.
+// Touch is a path a command reads or writes. Scope has two words more than a
+// FileFact's: "home" is the cell's own home, which is empty and vanishes, and
+// "unknown" is a path that cannot be told from the text.
 type Touch struct {
 	Op    string       `json:"op"`
 	Path  string       `json:"path"`
@@ -95,7 +97,7 @@ func newInput(c policy.Call, f policy.Facts, d *policy.Data) Input {
 		in.Phase = policy.PhaseCall
 	}
 	if c.Action.Exec != nil {
-		in.Call.Exec, in.Call.Write = true, c.Action.Exec.Write
+		in.Call.Exec, in.Call.Write = true, asked(c.Action.Exec)
 	}
 	for _, file := range f.Files {
 		in.Has.Writes = in.Has.Writes || file.Op != opExec && sandbox.Op(file.Op).Writes()
@@ -110,7 +112,7 @@ const opExec = "exec"
 func newCommand(c policy.Cmd, d *policy.Data) *Command {
 	out := &Command{Cmd: c, Class: class(c.Program, d)}
 	add := func(op, path string, scope policy.Scope, guard policy.Guard) {
-		t := Touch{op, path, scope, guard}
+		t := Touch{op, path, scopeOf(path, scope), guard}
 		switch {
 		case op == opExec || !sandbox.Op(op).Writes():
 			out.Reads = append(out.Reads, t)
@@ -140,6 +142,20 @@ func newCommand(c policy.Cmd, d *policy.Data) *Command {
 	return out
 }
 
+// cellHome is the home directory in facts, whoever runs the command; in a cell
+// it is private.
+const cellHome = "/home/agent/"
+
+func scopeOf(path string, scope policy.Scope) policy.Scope {
+	switch {
+	case scope == policy.ScopeOutside && path == "":
+		return "unknown"
+	case scope == policy.ScopeOutside && strings.HasPrefix(path, cellHome):
+		return "home"
+	}
+	return scope
+}
+
 // class is the class of a program; a version at its end does not matter.
 func class(program string, d *policy.Data) string {
 	if c, ok := d.Programs[program]; ok || program == "" {
@@ -161,4 +177,13 @@ func quiet(path string) bool {
 // opens no file.
 func descriptor(r policy.Redirect) bool {
 	return strings.HasSuffix(r.Op, "&") && strings.Trim(r.Path, "0123456789-") == ""
+}
+
+// asked is how much a command asks to write. A plan that could use more without
+// having asked for it asks for nothing.
+func asked(e *sandbox.Exec) sandbox.WriteMode {
+	if e.Asked || e.Write == sandbox.WriteDiscard {
+		return e.Write
+	}
+	return sandbox.WriteNone
 }

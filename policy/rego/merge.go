@@ -10,14 +10,15 @@ import (
 
 // merge joins the lists of all layers, strongest first. What tightens (patterns,
 // guards, protected and hidden paths, protected branches, limits, agents) is
-// joined from every layer. What widens (allowed hosts, program classes, tools,
+// joined from every layer. What widens (allowed hosts, registries, program classes, tools,
 // presets, relax, shadow) is taken from the built-in layer and the owner of the
 // machine: the administrator, or the user when there is no administrator. Any
 // other layer that says it is refused, but for allowed_hosts, where it narrows.
 func merge(sources []source) (*policy.Data, error) {
 	d := &policy.Data{
 		Guards: map[policy.Guard][]string{}, Programs: map[string]string{}, ToolKinds: map[string]string{},
-		Presets: map[string]policy.Preset{}, Agents: map[string]policy.AgentPolicy{},
+		Registries: map[string][]sandbox.Endpoint{},
+		Presets:    map[string]policy.Preset{}, Agents: map[string]policy.AgentPolicy{},
 		Patterns: []policy.Pattern{}, ProtectedBranches: []string{}, ProtectedPaths: []string{}, HiddenPaths: []string{},
 		AllowedHosts: []sandbox.Endpoint{}, Relax: []policy.Relax{}, Shadow: []string{},
 	}
@@ -83,6 +84,9 @@ func widen(d *policy.Data, l list) {
 	for t, kind := range l.data.ToolKinds {
 		d.ToolKinds[t] = kind
 	}
+	for p, hosts := range l.data.Registries {
+		d.Registries[p] = hosts
+	}
 	for p, preset := range l.data.Presets {
 		d.Presets[p] = preset
 	}
@@ -98,7 +102,7 @@ func widen(d *policy.Data, l list) {
 // narrow refuses what would widen, and keeps of the allowed hosts only those
 // the layer names too, when it names any.
 func narrow(d *policy.Data, l list) error {
-	for _, key := range []string{"programs", "tool_kinds", "presets", "relax", "shadow"} {
+	for _, key := range []string{"programs", "registries", "tool_kinds", "presets", "relax", "shadow"} {
 		if line, ok := l.keys[key]; ok {
 			return fmt.Errorf("%s:%d: %s can loosen the policy and is read from the administrator's layer only (or the user's, where there is no administrator); write a rule instead", l.file, line, key)
 		}

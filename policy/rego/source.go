@@ -3,9 +3,11 @@ package rego
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -16,7 +18,14 @@ import (
 type Layer struct {
 	Name string // "administrator", "user", "project"
 	FS   fs.FS
+	// Accepted, when set, holds the layer back until it says yes to the digest
+	// of its rules and lists: an agent may write into a project's folder, and a
+	// person must have seen what it says.
+	Accepted func(digest string) bool
 }
+
+// layerName is what a layer may be called; its packages bear the name.
+var layerName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // The layers by name, strongest first. Only the first two may widen a list.
 const (
@@ -31,6 +40,8 @@ const maxFile = 4 << 20
 // source is a layer as read: parsed, not yet checked.
 type source struct {
 	layer   string
+	files   map[string][]byte
+	names   []string // of files, in lexical order
 	modules []module
 	lists   []list
 	digest  string // of what decides: rules and lists
@@ -43,14 +54,16 @@ type module struct {
 	test bool
 }
 
-// readLayer parses every file of a layer. All errors name file and line.
-func (r reader) readLayer(l Layer) (source, error) {
-	s := source{layer: l.Name}
-	decides, all := sha256.New(), sha256.New()
+// collect reads the files of a layer without looking into them.
+func collect(l Layer) (source, error) {
+	s := source{layer: l.Name, files: map[string][]byte{}}
+	if !layerName.MatchString(l.Name) || l.Name == "rules" {
+		return s, fmt.Errorf("the policy layer %q needs a plain lower-case name, such as \"user\"", l.Name)
+	}
 	if l.FS == nil {
 		return s, nil
 	}
-	var problems []string
+	decides, all := sha256.New(), sha256.New()
 	err := fs.WalkDir(l.FS, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -61,33 +74,51 @@ func (r reader) readLayer(l Layer) (source, error) {
 			}
 			return nil
 		}
-		ext := path.Ext(p)
-		if ext != ".rego" && ext != ".yaml" && ext != ".yml" {
+		if ext := path.Ext(p); ext != ".rego" && ext != ".yaml" && ext != ".yml" {
 			return nil
 		}
 		text, err := readBounded(l.FS, p)
 		if err != nil {
 			return err
 		}
+		s.files[p] = text
+		s.names = append(s.names, p)
 		fmt.Fprintf(all, "file %s %d\n%s", p, len(text), text)
 		if !strings.HasSuffix(p, "_test.rego") {
 			fmt.Fprintf(decides, "file %s %d\n%s", p, len(text), text)
 		}
-		if err := r.add(&s, p, text); err != nil {
-			problems = append(problems, err.Error())
-		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return source{}, fmt.Errorf("read the policy layer %q: %w", l.Name, err)
-	}
-	if len(problems) > 0 {
-		return source{}, fmt.Errorf("read the policy layer %q:\n%s", l.Name, strings.Join(problems, "\n"))
 	}
 	s.digest = hex.EncodeToString(decides.Sum(nil))
 	s.stamp = hex.EncodeToString(all.Sum(nil))
 	return s, nil
 }
+
+// parse fills the modules and lists. All its errors name file and line.
+func (r reader) parse(s *source) error {
+	var problems []string
+	for _, p := range s.names {
+		if err := r.add(s, p, s.files[p]); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("read the policy layer %q:\n%s", s.layer, strings.Join(problems, "\n"))
+	}
+	return nil
+}
+
+// Digest is the digest of a layer's rules and lists, whether or not they are
+// sound; a person accepts a project's layer by it.
+func Digest(l Layer) (string, error) {
+	s, err := collect(l)
+	return s.digest, err
+}
+
+func (s source) empty() bool { return len(s.names) == 0 }
 
 // stamp changes when any file of any layer does.
 func stamp(sources []source) string {

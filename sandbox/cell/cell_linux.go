@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -56,7 +57,19 @@ func Cell() error {
 	if err != nil {
 		return fmt.Errorf("read the command: %w", err)
 	}
-	return conn.Send(s.run(run, stdio))
+	if s.spec.Flags&unix.CLONE_NEWPID != 0 {
+		return conn.Send(s.run(run, stdio))
+	}
+	// Nobody ends our children for us: when the daemon hangs up, we do.
+	go func() {
+		var none struct{}
+		_, _ = conn.Receive(&none)
+		killTree(os.Getpid())
+		os.Exit(1)
+	}()
+	exit := s.run(run, stdio)
+	killTree(os.Getpid())
+	return conn.Send(exit)
 }
 
 func (s *site) run(run Run, stdio []int) Exit {
@@ -112,6 +125,37 @@ func wait(child int) Exit {
 		}
 		return exit
 	}
+}
+
+// killTree ends every descendant of pid and waits until none is left. A child
+// of a killed process comes to us, who are its subreaper, and is met in the
+// next round.
+func killTree(pid int) {
+	for {
+		children := childrenOf(pid)
+		for _, c := range children {
+			_ = unix.Kill(c, unix.SIGKILL)
+		}
+		_, err := unix.Wait4(-1, nil, 0, nil)
+		if errors.Is(err, unix.ECHILD) {
+			return
+		}
+	}
+}
+
+// childrenOf lists the direct children of every thread of pid.
+func childrenOf(pid int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	var all []int
+	for _, l := range lists {
+		data, _ := os.ReadFile(l)
+		for _, f := range strings.Fields(string(data)) {
+			if c, err := strconv.Atoi(f); err == nil {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
 }
 
 // alone reports whether no child is left. Process 1 inherits every orphan of

@@ -3,6 +3,10 @@ package cell
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -68,30 +72,60 @@ type landRule struct {
 	rights uint64
 }
 
+// Rights a rule grants.
+const (
+	landWrite  = landV5 &^ makeNodes
+	landDevice = landRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
+)
+
 // landRules derives the rules from the view: with a private root everything in
 // it may be read, without one only what the view names.
 func (s *site) landRules() []landRule {
-	const write = landV5 &^ makeNodes
 	v := s.spec.View
-	rules := []landRule{}
-	if s.spec.Flags&unix.CLONE_NEWNS != 0 {
-		rules = append(rules, landRule{"/", landRead})
-	}
-	rules = append(rules, landRule{"/dev", landRead | ll.AccessFSWriteFile | ll.AccessFSIoctlDev | ll.AccessFSTruncate})
 	ws := landRule{v.Workspace, landRead}
 	if v.Writable {
-		ws.rights = write
+		ws.rights = landWrite
 	}
-	rules = append(rules, ws)
+	rules := []landRule{ws}
+	whole := s.spec.Flags&unix.CLONE_NEWNS != 0
+	if whole {
+		rules = append(rules, landRule{"/", landRead}, landRule{"/dev", landDevice})
+	} else {
+		rules = append(readAround(v.Workspace, v.Hidden), landRule{"/proc", landRead})
+	}
 	for _, t := range v.Tmpfs {
-		rules = append(rules, landRule{t.Path, write})
+		rules = append(rules, landRule{t.Path, landWrite})
 	}
 	for _, b := range v.Binds {
 		switch {
 		case b.Writable:
-			rules = append(rules, landRule{b.At(), write})
-		case s.spec.Flags&unix.CLONE_NEWNS == 0:
+			rules = append(rules, landRule{b.At(), landWrite})
+		case b.Device:
+			rules = append(rules, landRule{b.At(), landDevice})
+		case !whole:
 			rules = append(rules, landRule{b.At(), landRead})
+		}
+	}
+	return rules
+}
+
+// readAround grants reading of a folder but for what is hidden in it. Landlock
+// only adds rights, so that a folder with something hidden gets the right to
+// be listed, and its other entries the right to be read.
+func readAround(dir string, hidden []string) []landRule {
+	inside := slices.ContainsFunc(hidden, func(h string) bool { return strings.HasPrefix(h, dir+"/") })
+	if !inside {
+		return []landRule{{dir, landRead}}
+	}
+	rules := []landRule{{dir, ll.AccessFSReadDir}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return rules
+	}
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		if e.Type()&os.ModeSymlink == 0 && !slices.Contains(hidden, p) {
+			rules = append(rules, readAround(p, hidden)...)
 		}
 	}
 	return rules

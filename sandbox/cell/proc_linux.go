@@ -39,7 +39,7 @@ func (s *site) proc(r *rootfs) error {
 		if err != nil {
 			return fmt.Errorf("open /proc/%s: %w", name, err)
 		}
-		err = r.remount(fd, fd, "/proc/"+name)
+		err = r.remount(fd, fd, "/proc/"+name, unix.MOUNT_ATTR_RDONLY)
 		unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("make /proc/%s read-only: %w", name, err)

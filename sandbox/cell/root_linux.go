@@ -166,8 +166,13 @@ func (s *site) furnish(r *rootfs) error {
 // guard makes protected paths read-only and covers hidden ones. They lie where
 // the program's files are, so they are reached following no symbolic link.
 func (s *site) guard(r *rootfs) error {
+	for _, p := range s.spec.View.Pinned {
+		if err := r.pin(p, 0); err != nil {
+			return fmt.Errorf("pin %s: %w", p, err)
+		}
+	}
 	for _, p := range s.spec.View.Protected {
-		if err := r.pin(p); err != nil {
+		if err := r.pin(p, unix.MOUNT_ATTR_RDONLY); err != nil {
 			return fmt.Errorf("protect %s: %w", p, err)
 		}
 	}
@@ -307,16 +312,19 @@ func (r *rootfs) devpts() error {
 	return r.onto("/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
 }
 
+// errLayer marks a failure of the write layer alone.
+var errLayer = errors.New("lay the write layer")
+
 // overlay mounts the workspace with its writes redirected to the layer. The
 // directories are named through descriptors, which needs no escaping of the
 // option string's separators.
 func (r *rootfs) overlay(at string, l layerDirs) error {
 	if l.err != nil {
-		return l.err
+		return errors.Join(errLayer, l.err)
 	}
 	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", fdPath(l.fds[0]), fdPath(l.fds[1]), fdPath(l.fds[2]))
 	if err := r.onto(at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
-		return fmt.Errorf("lay the write layer: %w", err)
+		return errors.Join(errLayer, err)
 	}
 	closeAll(l.fds[:])
 	return nil
@@ -355,9 +363,9 @@ func (r *rootfs) file(f File) error {
 	return errors.Join(err, file.Close())
 }
 
-// pin binds a path onto itself read-only. A mount point can be neither written
-// nor renamed nor removed, and its parents cannot be renamed either.
-func (r *rootfs) pin(p string) error {
+// pin binds a path onto itself. A mount point can be neither renamed nor
+// removed; with MOUNT_ATTR_RDONLY it cannot be written either.
+func (r *rootfs) pin(p string, attr uint64) error {
 	fd, err := r.at(p, unix.O_PATH|unix.O_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil // absent or a link: its appearance is judged after the run
@@ -366,7 +374,7 @@ func (r *rootfs) pin(p string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return r.remount(fd, fd, p)
+	return r.remount(fd, fd, p, attr)
 }
 
 // cover mounts an empty, unreadable file or directory over a path.
@@ -395,17 +403,17 @@ func (r *rootfs) cover(p string) error {
 	if err := unix.Fchmodat(unix.AT_FDCWD, fdPath(cover), 0, 0); err != nil {
 		return fmt.Errorf("make the cover unreadable: %w", err)
 	}
-	return r.remount(cover, fd, p)
+	return r.remount(cover, fd, p, unix.MOUNT_ATTR_RDONLY)
 }
 
-// remount clones the mount tree at from, makes it read-only and mounts it on to.
-func (r *rootfs) remount(from, to int, name string) error {
+// remount clones the mount tree at from, restricts it and mounts it on to.
+func (r *rootfs) remount(from, to int, name string, restrict uint64) error {
 	tree, err := unix.OpenTree(from, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(tree)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	attr := unix.MountAttr{Attr_set: restrict | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,11 @@ func Starter() error {
 	// A cell's parent-death signal is bound to the thread that cloned it.
 	runtime.LockOSThread()
 	conn := inherited()
-	go reap()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	cells := &census{alive: map[int]bool{}}
+	go cells.reap()
 	for {
 		var req Clone
 		fds, err := conn.Receive(&req)
@@ -41,8 +46,8 @@ func Starter() error {
 		pidfd := -1
 		if len(fds) != 1 {
 			reply.Error = "the request came without its socket"
-		} else if reply.Pid, pidfd, err = clone(req, fds[0]); err != nil {
-			reply.Error = err.Error()
+		} else if reply.Pid, pidfd, err = cells.clone(req, fds[0]); err != nil {
+			reply.Error, reply.Errno = err.Error(), errno(err)
 		}
 		closeAll(fds)
 		if pidfd < 0 {
@@ -86,16 +91,59 @@ func clone(req Clone, socket int) (pid, pidfd int, err error) {
 	return pid, pidfd, err
 }
 
-// reap collects ended cells; the daemon learns of the end from the pidfd.
-func reap() {
+// census knows the cells, so that the starter can tell them from orphans.
+type census struct {
+	mu    sync.Mutex
+	alive map[int]bool
+	open  bool // a cell without a PID namespace was made: orphans are possible
+}
+
+func (c *census) clone(req Clone, socket int) (pid, pidfd int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pid, pidfd, err = clone(req, socket)
+	if err == nil {
+		c.alive[pid] = true
+		c.open = c.open || req.Flags&unix.CLONE_NEWPID == 0
+	}
+	return pid, pidfd, err
+}
+
+// reap collects ended cells; the daemon learns of the end from the pidfd. A
+// child that is no cell is what a killed cell without a PID namespace left: it
+// is killed too.
+func (c *census) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	for range ended {
+		c.mu.Lock()
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if pid <= 0 || err != nil && !errors.Is(err, unix.EINTR) {
 				break
 			}
+			delete(c.alive, pid)
+		}
+		if c.open {
+			c.killOrphans()
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *census) killOrphans() {
+	for _, child := range childrenOf(os.Getpid()) {
+		if !c.alive[child] {
+			_ = unix.Kill(child, unix.SIGKILL)
 		}
 	}
+}
+
+// errno is the system's number for an error, 0 when it has none.
+func errno(err error) int {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return int(e)
+	}
+	return 0
 }

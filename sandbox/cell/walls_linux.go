@@ -26,7 +26,8 @@ type wall struct {
 	// flag is the namespace the wall needs; without it the wall is down.
 	flag uintptr
 	// optional walls may be missing and are then reported down; any other
-	// failure makes the cell unusable.
+	// failure makes the cell unusable. Without a mount namespace nothing is
+	// optional: what is left must hold alone.
 	optional bool
 	raise    func(*site) error
 }
@@ -37,9 +38,11 @@ type wall struct {
 func walls() []wall {
 	return []wall{
 		{name: "descriptors", raise: (*site).descriptors},
-		{name: "user namespace", flag: unix.CLONE_NEWUSER, raise: (*site).owner},
+		{name: "user namespace", flag: unix.CLONE_NEWUSER, raise: stands},
+		{name: "identity", raise: (*site).identity},
 		{name: "mount namespace", flag: unix.CLONE_NEWNS, raise: (*site).privateMounts},
 		{name: "pid namespace", flag: unix.CLONE_NEWPID, raise: (*site).firstProcess},
+		{name: "lifetime", raise: (*site).lifetime},
 		{name: "network namespace", flag: unix.CLONE_NEWNET, raise: (*site).loopback},
 		{name: "ipc namespace", flag: unix.CLONE_NEWIPC, raise: stands},
 		{name: "uts namespace", flag: unix.CLONE_NEWUTS, raise: (*site).hostname},
@@ -73,8 +76,12 @@ func (s *site) raise() Ready {
 			continue
 		}
 		err := w.raise(s)
-		if err != nil && !w.optional {
-			return Ready{Walls: ready.Walls, Wall: w.name, Error: err.Error()}
+		if err != nil && (!w.optional || s.spec.Flags&unix.CLONE_NEWNS == 0) {
+			name := w.name
+			if errors.Is(err, errLayer) {
+				name = WriteLayer
+			}
+			return Ready{Walls: ready.Walls, Wall: name, Error: err.Error(), Errno: errno(err)}
 		}
 		st := State{Name: w.name, Up: err == nil}
 		if err != nil {
@@ -96,24 +103,64 @@ func (s *site) descriptors() error {
 	return nil
 }
 
-// owner opens the view's sources while the process is still the daemon's user,
-// who alone may reach into the state folder, and then becomes the workspace's
-// owner. Capabilities survive: neither side of the change is the namespace's
-// uid 0 unless the owner is root.
-func (s *site) owner() error {
-	s.open()
-	if os.Geteuid() != s.spec.UID || os.Getegid() != s.spec.GID {
-		if err := syscall.Setgroups(nil); err != nil {
-			return fmt.Errorf("drop supplementary groups: %w", err)
-		}
-		if err := syscall.Setresgid(s.spec.GID, s.spec.GID, s.spec.GID); err != nil {
-			return fmt.Errorf("become group %d: %w", s.spec.GID, err)
-		}
-		if err := syscall.Setresuid(s.spec.UID, s.spec.UID, s.spec.UID); err != nil {
-			return fmt.Errorf("become user %d: %w", s.spec.UID, err)
+// identity opens the view's sources while the process is still the daemon's
+// user, who alone may reach into the state folder, and then becomes the
+// workspace's owner.
+func (s *site) identity() error {
+	if s.spec.Flags&unix.CLONE_NEWNS != 0 {
+		s.open()
+	}
+	if s.spec.Become {
+		if err := s.become(); err != nil {
+			return err
 		}
 	}
-	return s.openLate()
+	if s.spec.Flags&unix.CLONE_NEWNS != 0 {
+		return s.openLate()
+	}
+	return nil
+}
+
+// become changes every thread's ids. Inside a user namespace capabilities
+// survive, because neither side of the change is the namespace's uid 0 unless
+// the owner is root; outside of one they must be kept by hand until the walls
+// that need them stand.
+func (s *site) become() error {
+	kept := s.spec.Flags&unix.CLONE_NEWUSER == 0 && s.spec.UID != 0
+	if kept {
+		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
+			return fmt.Errorf("keep capabilities: %w", errno)
+		}
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("drop supplementary groups: %w", err)
+	}
+	if err := syscall.Setresgid(s.spec.GID, s.spec.GID, s.spec.GID); err != nil {
+		return fmt.Errorf("become group %d: %w", s.spec.GID, err)
+	}
+	if err := syscall.Setresuid(s.spec.UID, s.spec.UID, s.spec.UID); err != nil {
+		return fmt.Errorf("become user %d: %w", s.spec.UID, err)
+	}
+	if kept {
+		return effectiveAgain()
+	}
+	return nil
+}
+
+// effectiveAgain makes this thread's kept capabilities count.
+func effectiveAgain() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	for i := range data {
+		data[i].Effective = data[i].Permitted
+	}
+	if err := unix.Capset(&hdr, &data[0]); err != nil {
+		return fmt.Errorf("use kept capabilities: %w", err)
+	}
+	return nil
 }
 
 func (s *site) privateMounts() error {
@@ -123,14 +170,25 @@ func (s *site) privateMounts() error {
 	return nil
 }
 
-// firstProcess ties the cell's life to the starter's. The credentials have
-// changed by now, which would have cleared the setting.
 func (s *site) firstProcess() error {
 	if os.Getpid() != 1 {
 		return errors.New("not process 1 of its namespace")
 	}
+	return nil
+}
+
+// lifetime ties the cell's life to the starter's; the credentials have changed
+// by now, which would have cleared the setting. Without a PID namespace it
+// also makes orphans this process's own, so that it can end them.
+func (s *site) lifetime() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("die with the starter: %w", err)
+	}
+	if s.spec.Flags&unix.CLONE_NEWPID != 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("inherit orphans: %w", err)
 	}
 	return nil
 }
@@ -218,7 +276,7 @@ func (s *site) capabilities() error {
 		if errors.Is(err, unix.EINVAL) {
 			break // beyond the last capability this kernel knows
 		}
-		if err != nil && s.spec.Flags&unix.CLONE_NEWUSER != 0 {
+		if err != nil && s.spec.Flags&unix.CLONE_NEWNS != 0 {
 			return fmt.Errorf("drop capability %d: %w", c, err)
 		}
 	}

@@ -33,14 +33,19 @@ type Cloned struct {
 	ID    uint64 `json:"id"`
 	Pid   int    `json:"pid,omitempty"`
 	Error string `json:"error,omitempty"`
+	Errno int    `json:"errno,omitempty"`
 }
 
 // Spec is everything a cell must know to raise its walls. The seccomp programs
 // (arrays of struct sock_filter) come with it as descriptors.
 type Spec struct {
-	Flags    uintptr  `json:"flags"` // the namespaces the cell was cloned into
-	UID      int      `json:"uid"`   // run as this owner
-	GID      int      `json:"gid"`
+	Flags uintptr `json:"flags"` // the namespaces the cell was cloned into
+	UID   int     `json:"uid"`   // run as this owner
+	GID   int     `json:"gid"`
+	// Become says that the daemon is another user, root, so that the cell must
+	// change its identity. Asking the kernel who one is would not tell: an
+	// unmapped uid reads as 65534, which may be the owner's.
+	Become   bool     `json:"become,omitempty"`
 	Hostname string   `json:"hostname"`
 	View     View     `json:"view"`
 	Rlimits  []Rlimit `json:"rlimits,omitempty"`
@@ -62,8 +67,11 @@ type View struct {
 	Links     []Link `json:"links,omitempty"`
 	Files     []File `json:"files,omitempty"`
 	Tmpfs     []Tmp  `json:"tmpfs,omitempty"`
-	// Protected paths are read-only and Hidden ones are covered. They are
-	// absolute, and beneath the workspace or a writable bind.
+	// Pinned folders cannot be renamed or removed, Protected paths are
+	// read-only, Hidden ones are covered. All are absolute, and beneath the
+	// workspace or a writable bind. Renaming the parent of a mount point is
+	// allowed by the kernel, hence the pins above protected paths.
+	Pinned    []string `json:"pinned,omitempty"`
 	Protected []string `json:"protected,omitempty"`
 	Hidden    []string `json:"hidden,omitempty"`
 }
@@ -120,8 +128,13 @@ type Rlimit struct {
 type Ready struct {
 	Walls []State `json:"walls"`
 	Error string  `json:"error,omitempty"` // the cell is unusable and ends
-	Wall  string  `json:"wall,omitempty"`  // the wall that failed
+	Errno int     `json:"errno,omitempty"`
+	Wall  string  `json:"wall,omitempty"` // the wall that failed
 }
+
+// WriteLayer is the name in Ready.Wall when the write layer could not be laid:
+// no wall of the list, because most cells have none.
+const WriteLayer = "write layer"
 
 // State is one wall as it stands.
 type State struct {
