@@ -31,6 +31,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
+	tokenRoutes(m, d.place, d.tokens, d.log)
 	return m
 }
 
