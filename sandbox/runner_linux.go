@@ -121,7 +121,12 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		return wallsError(fmt.Sprintf("run %s: this machine reaches level %s, %s is required", e.Args()[0], res.Level, r.opts.MinLevel),
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
+	stop, err := c.serveNet(e.Net, res)
+	if err != nil {
+		return runError(ctx, err)
+	}
 	o, err := c.do(ctx, p.command)
+	stop()
 	if err != nil {
 		return runError(ctx, err)
 	}
