@@ -31,8 +31,9 @@ type backend struct {
 type need int
 
 const (
-	needLog  need = iota // the log, read-only
-	needDesk             // the desk, and the log for what is decided
+	needLog    need = iota // the log, read-only
+	needDesk               // the desk, and the log for what is decided
+	needTokens             // the tokens, and the log for what is made or revoked
 	needDaemon
 )
 
@@ -90,6 +91,12 @@ func local(p place, n need) (*backend, error) {
 		}
 		deskRoutes(m, desk)
 		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
+	case needTokens:
+		done, err := localTokens(p, m)
+		if err != nil {
+			return nil, err
+		}
+		b.close = func() { shut(); _ = done() }
 	default:
 		return nil, errNobody
 	}

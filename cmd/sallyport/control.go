@@ -31,6 +31,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
+	tokenRoutes(m, d.place, d.tokens, d.log)
 	return m
 }
 
@@ -162,7 +163,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
-	answer(w, map[string]bool{"stopping": true}, nil)
+	answer(w, status{PID: os.Getpid(), Version: version, State: d.place.state}, nil)
 	time.AfterFunc(50*time.Millisecond, d.stop) // the answer leaves first
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"sallyport/audit"
 	"sallyport/mcpserver"
+	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
 	"sallyport/sandbox"
@@ -37,6 +38,7 @@ type daemon struct {
 	judge  *judge
 	runner *sandbox.Runner
 	mcp    *mcpserver.Server
+	tokens *identity.Store
 
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
@@ -63,6 +65,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
+		return nil, err
+	}
+	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
 	if d.judge, err = newJudge(ctx, c); err != nil {
@@ -121,6 +126,9 @@ func (d *daemon) close() {
 	if d.runner != nil {
 		errs = append(errs, d.runner.Close())
 	}
+	if d.tokens != nil {
+		errs = append(errs, d.tokens.Close())
+	}
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
 	}
@@ -146,16 +154,21 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	if err != nil {
 		return err
 	}
+	stopHTTP, err := d.serveHTTP(ctx)
+	if err != nil {
+		return err
+	}
 	control := &http.Server{Handler: d.touching(d.control()), ReadHeaderTimeout: 10 * time.Second, ConnContext: withUnixPeer}
 	d.touch()
 	d.busy.Go(func() { d.accept(ctx, agents) })
 	d.busy.Go(func() { _ = control.Serve(people) })
-	if idle > 0 {
+	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
 	ready()
 	<-ctx.Done()
 	agents.Close()
+	stopHTTP()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := control.Shutdown(shut); err != nil {

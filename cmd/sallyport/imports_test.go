@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"policy/approval/webhook":  {"policy", "policy/approval"},
 	"tools":                    {"sandbox"},
 	"mcpserver":                {"audit", "policy", "policy/approval", "sandbox", "tools"},
+	"mcpserver/identity":       {"policy"},
 	"cmd/sallyport-cell":       {"sandbox/cell"},
 	"cmd/sallyport-demo":       {"mcpserver"},
 }
