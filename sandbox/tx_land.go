@@ -189,26 +189,18 @@ func (d *layerDiff) landFile(dst *spot, s step) error {
 		return err
 	}
 	defer in.Close()
-	out, tmp, err := dst.temp()
+	out, err := dst.temp()
 	if err != nil {
 		return err
 	}
-	defer out.Close()
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = d.dress(out, dst, s)
-	}
-	if err == nil {
-		err = d.unchangedOrFree(dst, s)
-	}
-	if err == nil {
-		err = unix.Renameat(dst.dir, tmp, dst.dir, dst.name)
-	}
-	if err != nil {
-		unix.Unlinkat(dst.dir, tmp, 0)
+	defer out.discard()
+	if _, err := io.Copy(out.File, in); err != nil {
 		return err
 	}
-	return syncDir(dst.dir)
+	if err := d.dress(out.File, dst, s); err != nil {
+		return err
+	}
+	return out.become(s.was.kind == 0, func() error { return d.unchangedOrFree(dst, s) })
 }
 
 // dress gives the new file owner, mode and time, durably.
