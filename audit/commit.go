@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -21,7 +22,8 @@ type waiter struct {
 	body   []byte
 	kind   Kind
 	intent *Seq
-	sealed *Seq // the segment whose digest this record tells
+	sealed *Seq        // the segment whose digest this record tells
+	signer note.Signer // the key that this record introduces
 	seq    Seq
 	err    error
 	wake   chan bool // true: lead the next commit; false: done
@@ -99,25 +101,20 @@ func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
 	return l.append(ctx, r, nil)
 }
 
-func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
+func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	switch r.Kind {
-	case KindCall, KindIntent, KindEvent:
-	case KindOutcome:
-		if r.Intent == nil {
-			return 0, errors.New("append to the audit log: an outcome must name its intent")
-		}
-	default:
-		return 0, fmt.Errorf("append to the audit log: kind %q is unknown", r.Kind)
+	if with == nil { // what the log says itself has keys and digests that look like secrets
+		l.redactRecord(&r)
 	}
-	l.redactRecord(&r)
-	body, err := encodeBody(&r)
+	w, err := prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, sealed: sealed, wake: make(chan bool, 1)}
+	if with != nil {
+		with(w)
+	}
 	lead, err := l.queue.join(w)
 	if err != nil {
 		return 0, err
@@ -129,6 +126,44 @@ func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
 		return 0, fmt.Errorf("append to the audit log: %w", w.err)
 	}
 	return w.seq, nil
+}
+
+// prepare does what needs no place in the log: it checks and encodes.
+func prepare(r Record) (*waiter, error) {
+	switch r.Kind {
+	case KindCall, KindIntent, KindEvent:
+	case KindOutcome:
+		if r.Intent == nil {
+			return nil, errors.New("an outcome must name its intent")
+		}
+	default:
+		return nil, fmt.Errorf("kind %q is unknown", r.Kind)
+	}
+	body, err := encodeBody(&r)
+	if err != nil {
+		return nil, err
+	}
+	return &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}, nil
+}
+
+// appendAll stores records in one commit, before anybody else can append.
+func (l *Log) appendAll(records []Record) error {
+	var batch []*waiter
+	for _, r := range records {
+		l.redactRecord(&r)
+		w, err := prepare(r)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, w)
+	}
+	l.commit(batch)
+	for _, w := range batch {
+		if w.err != nil {
+			return w.err
+		}
+	}
+	return nil
 }
 
 // lead commits what waits, the caller's record first, and hands the lead on.
@@ -242,6 +277,9 @@ func (l *Log) store(batch []*waiter) error {
 		if w.sealed != nil {
 			l.unsealed = l.unsealed.without(*w.sealed)
 		}
+		if w.signer != nil {
+			l.keys.signer = w.signer
+		}
 	}
 	l.publish(Seq(t.size))
 	l.anchoring.note(t.size, head)
@@ -284,7 +322,13 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	head, err := checkpoint{l.keys.origin, t.size, root}.sign(l.keys.signer)
+	signers := []note.Signer{l.keys.signer}
+	for _, w := range batch {
+		if w.signer != nil {
+			signers = append(signers, w.signer) // a new key starts signed by the old
+		}
+	}
+	head, err := checkpoint{l.keys.origin, t.size, root}.sign(signers...)
 	if err != nil {
 		return nil, err
 	}

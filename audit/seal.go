@@ -74,7 +74,7 @@ func (l *Log) seal(first Seq) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.append(l.sealer.ctx, Record{Kind: KindEvent, Event: eventSealed, Detail: detail}, &first)
+	_, err = l.append(l.sealer.ctx, Record{Kind: KindEvent, Event: eventSealed, Detail: detail}, func(w *waiter) { w.sealed = &first })
 	return err
 }
 

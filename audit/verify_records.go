@@ -84,6 +84,8 @@ func (v *verification) follow(seq Seq, raw []byte) {
 		delete(v.open, l.intent)
 	case l.kind == KindEvent && bytes.Contains(raw, markSealed):
 		v.sawSealed(seq, raw)
+	case l.kind == KindEvent && bytes.Contains(raw, markEpoch):
+		v.sawEpoch(seq, raw)
 	}
 }
 
@@ -152,7 +154,7 @@ func startDigests(ctx context.Context, segs []segment) func() map[Seq]sealedDeta
 // end holds a segment's last words against what was read.
 func (v *verification) end(seg segment, s segmentState, final bool) {
 	name, last := filepath.Base(seg.path), Seq(max(v.tree.size, 1)-1)
-	cp, err := openCheckpoint(s.head, v.known)
+	cp, err := v.openCheckpoint(s.head)
 	root, rerr := v.tree.root()
 	switch {
 	case err != nil:
@@ -210,6 +212,7 @@ var (
 	markKind   = []byte(`"kind":"`)
 	markIntent = []byte(`"intent":`)
 	markSealed = []byte(`"event":"` + eventSealed + `"`)
+	markEpoch  = []byte(`"event":"` + eventEpoch + `"`)
 )
 
 // skim reads the fixed start of a stored record. A quote inside of a string is

@@ -80,14 +80,9 @@ system_installs if {
 #   reason: it formats, partitions or checks a disk
 #   remedy: make an image file in the workspace and work on that
 hit contains rego.metadata.rule().custom if {
-	input.unit == "cmd"
-	system_disk
+	input.cmd.class == "disk"
 	not asks_help
 }
-
-system_disk if input.cmd.class == "disk"
-
-system_disk if startswith(input.cmd.program, "mkfs.")
 
 # METADATA
 # title: Owner changed

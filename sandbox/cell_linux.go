@@ -24,7 +24,8 @@ type cage struct {
 	proxy *os.File
 	whole bool              // a PID namespace ends with its first process
 	moved map[string]string // cell paths that lie elsewhere, without a private root
-	undo  func()            // removes what the rung made; may be nil
+	undo  func()            // removes what was made for its rung
+	layer string            // id of its write layer, "" without
 }
 
 // errRaise is a wall that could not be raised.
@@ -65,7 +66,7 @@ func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell
 	}
 	return &cage{
 		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
-		whole: spec.Flags&unix.CLONE_NEWPID != 0,
+		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }
 
@@ -114,9 +115,7 @@ func (c *cage) close() error {
 	}
 	c.gone()
 	c.pidfd.Close()
-	if c.undo != nil {
-		c.undo()
-	}
+	c.undo()
 	if c.group == nil {
 		return nil
 	}

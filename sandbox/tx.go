@@ -80,6 +80,15 @@ func layOut(workspace, dir, upper, work string) error {
 	return os.Chmod(upper, os.FileMode(st.Mode&0o777))
 }
 
+// clear forgets every transaction.
+func (s txStore) clear() error {
+	left, err := os.ReadDir(s.dir)
+	for _, d := range left {
+		err = errors.Join(err, removeTree(filepath.Join(s.dir, d.Name())))
+	}
+	return err
+}
+
 // begin notes what the transaction lies over and when it began: now, by the
 // clock that the kernel stamps files with.
 func (s txStore) begin(id, workspace string) error {

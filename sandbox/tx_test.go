@@ -58,6 +58,7 @@ func transaction(t *testing.T, files map[string]string, script string) (s txStor
 	s, root = txStore{filepath.Join(base, "tx")}, w.Root()
 	id, upper, work, err := s.create(root)
 	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Drop(id)) }) // also what the kernel left without permissions
 	merged = overlaid(t, root, upper, work, script)
 	changes, err = s.changes(id)
 	require.NoError(t, err)
@@ -176,13 +177,13 @@ func TestLandRefusesWhatChangedMeanwhile(t *testing.T) {
 		meddle   func(root string) error
 		conflict bool
 	}{
-		"modified twice":             {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("mine\n"), 0o644) }, true},
-		"added twice":                {"echo x > new", func(r string) error { return os.WriteFile(filepath.Join(r, "new"), []byte("mine\n"), 0o644) }, true},
-		"removed but modified":       {"rm a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("mine\n"), 0o644) }, true},
-		"modified but removed":       {"echo x >> a", func(r string) error { return os.Remove(filepath.Join(r, "a")) }, true},
-		"another file":               {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "b"), []byte("mine\n"), 0o644) }, false},
-		"the same change":            {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("a\nx\n"), 0o644) }, false},
-		"touched, content as it was": {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("a\n"), 0o644) }, false},
+		"modified twice":        {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("mine\n"), 0o644) }, true},
+		"added twice":           {"echo x > new", func(r string) error { return os.WriteFile(filepath.Join(r, "new"), []byte("mine\n"), 0o644) }, true},
+		"removed but modified":  {"rm a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("mine\n"), 0o644) }, true},
+		"modified but removed":  {"echo x >> a", func(r string) error { return os.Remove(filepath.Join(r, "a")) }, true},
+		"another file":          {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "b"), []byte("mine\n"), 0o644) }, false},
+		"the same change":       {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("a\nx\n"), 0o644) }, false},
+		"touched but as it was": {"echo x >> a", func(r string) error { return os.WriteFile(filepath.Join(r, "a"), []byte("a\n"), 0o644) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,6 +211,7 @@ func TestChangesDuringTheRunConflict(t *testing.T) {
 	s := txStore{filepath.Join(base, "tx")}
 	id, upper, work, err := s.create(w.Root())
 	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Drop(id)) })
 	overlaid(t, w.Root(), upper, work, "echo x >> a")
 	require.NoError(t, os.WriteFile(filepath.Join(w.Root(), "a"), []byte("mine\n"), 0o644))
 	_, err = s.changes(id)

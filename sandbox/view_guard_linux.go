@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"sallyport/sandbox/cell"
 )
@@ -39,28 +42,27 @@ var hiddenPatterns = []string{
 // shownAnyway are names the patterns catch that hold no secret.
 var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub"}
 
-// guards lists the absolute paths of a workspace that are protected and hidden.
-func guards(workspace string, t Terms) (protected, hidden []string) {
-	join := func(rel string) string { return filepath.Join(workspace, filepath.Clean("/"+rel)) }
-	for _, list := range [][]string{protectedPaths, t.Protected} {
-		for _, rel := range list {
-			protected = append(protected, join(rel))
+// guards lists the absolute paths of a workspace that are protected and
+// hidden, as far as they exist, with a fingerprint of which files they are.
+func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
+	var seen strings.Builder
+	pick := func(lists ...[]string) []string {
+		var found []string
+		for _, rel := range slices.Concat(lists...) {
+			p := filepath.Join(workspace, filepath.Clean("/"+rel))
+			var st unix.Stat_t
+			if p == workspace || unix.Lstat(p, &st) != nil {
+				continue
+			}
+			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
+			found = append(found, p)
 		}
+		slices.Sort(found)
+		return slices.Compact(found)
 	}
-	for _, list := range [][]string{hiddenPaths, secretNames(workspace), t.Hidden} {
-		for _, rel := range list {
-			hidden = append(hidden, join(rel))
-		}
-	}
-	keep := func(list []string) []string {
-		slices.Sort(list)
-		list = slices.Compact(list)
-		return slices.DeleteFunc(list, func(p string) bool {
-			_, err := os.Lstat(p)
-			return err != nil || p == workspace
-		})
-	}
-	return keep(protected), keep(hidden)
+	protected = pick(protectedPaths, t.Protected)
+	hidden = pick(hiddenPaths, secretNames(workspace), t.Hidden)
+	return protected, hidden, seen.String()
 }
 
 // pins are the folders between the workspace and its protected paths, outer
@@ -145,7 +147,7 @@ func showWorktree(v *cell.View) {
 	if !ok || under(common, v.Workspace) {
 		return
 	}
-	v.Binds = append(v.Binds, cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})
+	v.Binds = append(slices.Clip(v.Binds), cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})
 	v.Protected = append(v.Protected, filepath.Join(v.Workspace, ".git"))
 	for _, rel := range protectedGit {
 		v.Protected = append(v.Protected, filepath.Join(common, rel))

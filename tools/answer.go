@@ -122,10 +122,7 @@ func plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}
-	switch {
-	case strings.HasSuffix(word, "tch"):
-		return fmt.Sprintf("%d %ses", n, word)
-	case strings.HasSuffix(word, "ry"):
+	if strings.HasSuffix(word, "ry") {
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(word, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, word)

@@ -48,7 +48,7 @@ func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {
 	}
 	text := p.String()
 	if rest := r.Total - p.n; rest > 0 {
-		text += fmt.Sprintf("\n… cut: %s more; use a narrower pattern or a larger limit", plural(rest, "file"))
+		text += fmt.Sprintf("\n… cut: %s; use a narrower pattern or a larger limit", plural(rest, "more file"))
 	}
 	return Answer{Text: text + skippedNote(r.Skipped), Data: data}
 }

@@ -55,7 +55,7 @@ func answerListDirectory(a listDirectoryArgs, act sandbox.Action, res sandbox.Re
 	}
 	text := p.String()
 	if rest := r.Total - p.n; rest > 0 {
-		text += fmt.Sprintf("\n… cut: %s more; list a subdirectory or a smaller depth", plural(rest, "entry"))
+		text += fmt.Sprintf("\n… cut: %s; list a subdirectory or a smaller depth", plural(rest, "more entry"))
 	}
 	return Answer{Text: text + skippedNote(r.Skipped), Data: data}
 }

@@ -68,6 +68,9 @@ func (b *bench) run(act sandbox.Action) (sandbox.Result, error) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = filepath.Join(act.Workspace, e.Dir)
 		cmd.Env = append(os.Environ(), "HOME="+b.t.TempDir())
+		if caches, err := os.UserCacheDir(); err == nil {
+			cmd.Env = append(cmd.Env, "GOCACHE="+filepath.Join(caches, "go-build"))
+		}
 		for k, v := range e.Env {
 			cmd.Env = append(cmd.Env, k+"="+v)
 		}
@@ -118,7 +121,7 @@ func TestFileTools(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]string{"main.go": "package main\n\nfunc main() {\n\tprintln(1)\n}\n", "docs/a.md": "# A\n", "bin": "\x00\x01"})
 	ans := b.call("read_file", `{"path":"main.go","offset":3,"limit":2}`)
-	assert.Equal(t, "3\tfunc main() {\n4\t\tprintln(1)\n… cut: 1 line more of 5; continue with offset=5", ans.Text)
+	assert.Equal(t, "3\tfunc main() {\n4\t\tprintln(1)\n… cut: 1 more line of 5; continue with offset=5", ans.Text)
 	assert.Contains(t, b.call("read_file", `{"path":"bin"}`).Text, "binary file of 2 bytes")
 	assert.Equal(t, "bin  (2 B)\ndocs/\nmain.go  (42 B)", b.call("list_directory", `{}`).Text)
 	assert.Equal(t, "docs/a.md", b.call("glob", `{"pattern":"*.md"}`).Text)

@@ -163,7 +163,7 @@ func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
-	answer(w, map[string]bool{"stopping": true}, nil)
+	answer(w, status{PID: os.Getpid(), Version: version, State: d.place.state}, nil)
 	time.AfterFunc(50*time.Millisecond, d.stop) // the answer leaves first
 }
 

@@ -175,7 +175,7 @@ func (w *walker) alias(s simple, body string) {
 func (w *walker) function(s simple, f function) {
 	*f.called = true
 	name := s.argv[0].s
-	if slices.Contains(w.funcs, name) {
+	if slices.Contains(w.funcs, f.body) {
 		n, _ := w.emit(s)
 		if w.forks > 0 {
 			w.in.facts.Cmds[n].Patterns = append(w.in.facts.Cmds[n].Patterns, "danger.fork-bomb")
@@ -184,13 +184,17 @@ func (w *walker) function(s simple, f function) {
 		return
 	}
 	c := w.within("function:"+name, false)
-	c.funcs = append(slices.Clone(w.funcs), name)
+	c.funcs = append(slices.Clone(w.funcs), f.body)
 	c.src = f.src
 	c.forks = 0
 	oldParams, oldArgs := w.sc.params, w.sc.args
 	w.sc.params, w.sc.args = s.argv[1:], true
 	c.redirs = append(slices.Clone(w.redirs), s.redirs...)
-	c.stmt(f.body)
+	if slices.ContainsFunc(s.argv, func(a word) bool { return a.opaque }) {
+		c.maybe(func(c *walker) { c.stmt(f.body) }) // an argument that fails to expand fails the call
+	} else {
+		c.stmt(f.body)
+	}
 	w.sc.params, w.sc.args, w.sc.dead = oldParams, oldArgs, false
 }
 
@@ -233,6 +237,9 @@ func (w *walker) readVars(c *call) {
 	for _, n := range names {
 		w.subscript(n.s)
 		w.sc.vars.set(n.s, unknowable)
+	}
+	if c.name != "read" && w.stdin != nil && len(c.args) > 0 && (len(c.opts) == 0 || len(c.opts) == 1 && c.opts[0].name == "-t") {
+		w.sc.vars.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
 	}
 	if c.name != "read" || w.stdin == nil || len(c.opts) > 0 && !(len(c.opts) == 1 && c.opts[0].name == "-r") {
 		return
@@ -431,4 +438,22 @@ func (in *inspection) lookup(name string) string {
 func systemName(name string) bool {
 	_, ok := programs()[name]
 	return ok || builtinNames[name] || sameProgram[name] != ""
+}
+
+// lines is the array mapfile makes of a text; trim is its -t.
+func lines(text string, trim bool) variable {
+	v := variable{isList: true}
+	for _, l := range strings.SplitAfter(text, "\n") {
+		if l == "" {
+			continue
+		}
+		if trim {
+			l = strings.TrimSuffix(l, "\n")
+		}
+		v.list = append(v.list, l)
+		if len(v.list) > maxWords {
+			return unknowable
+		}
+	}
+	return v
 }

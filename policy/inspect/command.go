@@ -171,6 +171,7 @@ func (w *walker) run(s simple) {
 	cl.at = n
 	w.builtin(cl)
 	w.follow(cl)
+	cl.leaves()
 	w.in.facts.Cmds[n].Targets = append(w.in.facts.Cmds[n].Targets, cl.targets...)
 	w.in.facts.Cmds[n].Script = cl.script
 	for _, p := range cl.patterns {

@@ -106,12 +106,12 @@ func (c *call) shell(v word, flag string) {
 func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
+	d.sc.asChild()
 	if c.dir != "" {
 		d.sc.vars.set("PWD", scalar(c.dir))
 	} else {
 		d.sc.vars.set("PWD", unknowable)
 	}
-	d.sc.funcs, d.sc.aliases = forkMap[function]{}, forkMap[string]{}
 	for k, v := range c.s.assigns {
 		d.sc.exports.set(k, v)
 		d.sc.vars.set(k, scalar(v))
@@ -137,15 +137,12 @@ func (c *call) program() {
 		return
 	}
 	abs := c.w.in.abs(c.w.sc.dir(), name.s)
-	rel, ok := c.w.in.inside(abs)
-	if !ok {
-		if s := c.w.in.scope(abs); s == policy.ScopeTemp {
-			c.target(opExec, word{s: abs})
-		}
+	_, inside := c.w.in.inside(abs)
+	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return
 	}
 	c.target(opExec, word{s: abs})
-	if c.script != nil || strings.HasPrefix(path.Base(rel), "python") {
+	if c.script != nil || strings.HasPrefix(path.Base(abs), "python") {
 		return
 	}
 	d := c.inner(c.name)

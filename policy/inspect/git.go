@@ -54,7 +54,7 @@ func (c *call) git() {
 		}
 		inner.operands(p.ops)
 	}
-	c.gitSub(sub, inner)
+	c.gitSub(sub, inner, rest)
 	c.targets = append(c.targets, inner.targets...)
 	if inner.opaque != "" {
 		c.opaque = inner.opaque
@@ -101,7 +101,7 @@ func (c *call) gitAlias(body string, rest []word) {
 }
 
 // gitSub looks at what single git commands do beyond the table.
-func (c *call) gitSub(sub string, in *call) {
+func (c *call) gitSub(sub string, in *call, raw []word) {
 	switch sub {
 	case "clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule":
 		for _, a := range in.args {
@@ -133,8 +133,8 @@ func (c *call) gitSub(sub string, in *call) {
 			c.writes(word{s: where})
 		}
 	case "bisect":
-		if len(in.args) > 1 && in.args[0].s == "run" {
-			c.runs(in.args[1:])
+		if len(raw) > 1 && raw[0].s == "run" {
+			c.runs(raw[1:])
 		}
 	}
 	if sub == "submodule" && len(in.args) > 1 && in.args[0].s == "foreach" {

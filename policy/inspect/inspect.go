@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"sallyport/policy"
 	"sallyport/sandbox"
 )
@@ -94,6 +96,7 @@ type inspection struct {
 	facts    policy.Facts
 	budget   budget
 	nets     map[policy.NetFact]bool
+	written  written    // what the call writes before it runs it
 	declared []declared // functions, for those that are never called
 }
 
@@ -143,7 +146,7 @@ func (w *walker) finish() {
 		*d.f.called = true
 		from := len(w.in.facts.Cmds)
 		c := d.w.within("function:"+d.name, true)
-		c.funcs = []string{d.name}
+		c.funcs = []*syntax.Stmt{d.f.body}
 		c.src = d.f.src
 		c.sc.args, c.sc.params = false, nil
 		c.stmt(d.f.body)

@@ -254,7 +254,7 @@ var table = []row{
 	{"emacs emacsclient", "e,eval,execute:e l,load:S f,funcall: batch script:S nw Q q,no-init-file t,nw c,create-frame s,socket-name: a,alternate-editor:x n,no-wait d: u: L,directory:", ">*", ""},
 	{"nano pico joe mcedit micro", "o: s,speller:! T: r: l v,view B C: Y: f,rcfile:<", ">*", ""},
 	{"ed red", "s p: r E l v", ">", ""},
-	{"gdb lldb", "ex,eval-command:! iex,init-eval-command:! x,command:S ix:S c,core:< p,pid: args batch q,quiet nx n ex: o,one-line:! O:! s,source:S b f,file:< P cd:/ d: tty:", "<.*", "dash"},
+	{"gdb lldb", "ex,eval-command:. iex,init-eval-command:. x,command:S ix:S c,core:< p,pid: args batch q,quiet nx n o,one-line:. O:. s,source:S b f,file:< P cd:/ d: tty:", "<.*", "dash"},
 	{"cpulimit", "l,limit: p,pid: e,exe: P,path: z,lazy i v b m", "W", "stop"},
 	{"screen", "X S: d D r? R x? m c:< L Logfile:> t: s:x e: h: p: T: U a i q ls list wipe", "W", "stop"},
 	{"tmux", "S: L: f:< c:! 2 C l u v D N T:", "", "sub stop"},

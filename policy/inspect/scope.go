@@ -144,6 +144,18 @@ func (s *scope) fork() *scope {
 	return &c
 }
 
+// asChild leaves what a process started here inherits: exported variables.
+func (s *scope) asChild() {
+	vars := forkMap[variable]{}
+	if s.exports.layer != nil {
+		for name := range s.exports.clone() {
+			vars.set(name, s.get(name))
+		}
+	}
+	s.vars, s.funcs, s.aliases = vars, forkMap[function]{}, forkMap[string]{}
+	s.pick = nil
+}
+
 // become makes s the state where two branches meet.
 func (s *scope) become(a, b *scope) {
 	switch {
@@ -199,7 +211,7 @@ func (s *scope) Get(name string) expand.Variable {
 		return expand.Variable{}
 	}
 	if user, ok := strings.CutPrefix(name, "HOME "); ok {
-		return str("/home/" + user)
+		return str("~" + user) // as it stands when there is no such user; abs takes it for a home
 	}
 	v, ok := s.variable(name)
 	switch {

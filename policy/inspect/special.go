@@ -208,3 +208,23 @@ func (c *call) download() {
 		c.target(string(sandbox.OpWrite), word{s: path.Join(dir, base), opaque: a.opaque})
 	}
 }
+
+// debugger walks the shell escapes among a debugger's commands.
+func (c *call) debugger() {
+	for _, o := range c.opts {
+		if !o.has || o.spec == nil || o.spec.role != '.' {
+			continue
+		}
+		text := strings.TrimSpace(o.value.s)
+		for _, esc := range []string{"!", "shell ", "make ", "platform shell ", "process launch --shell ", "pipe "} {
+			if rest, ok := strings.CutPrefix(text, esc); ok {
+				c.shell(word{s: rest, opaque: o.value.opaque}, "-ex")
+			}
+		}
+		for _, lang := range []string{"python ", "py ", "script "} {
+			if rest, ok := strings.CutPrefix(text, lang); ok {
+				c.inline(rest, langPython)
+			}
+		}
+	}
+}

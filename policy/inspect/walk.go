@@ -18,9 +18,10 @@ type walker struct {
 	fed   string  // program whose output is the standard input
 	depth int
 	// redirs are those of the compound commands around.
-	redirs []*syntax.Redirect
-	funcs  []string // functions on the way down
-	forks  int      // pipes and background jobs since the innermost function began
+	redirs  []*syntax.Redirect
+	funcs   []*syntax.Stmt // bodies of the functions on the way down
+	escapes *[]*scope      // states in which an expansion may fail, which ends the line
+	forks   int            // pipes and background jobs since the innermost function began
 }
 
 func known(s string) *string { return &s }
@@ -34,6 +35,7 @@ func (w *walker) within(via string, forked bool) *walker {
 	}
 	if forked {
 		c.sc = w.sc.fork()
+		c.escapes = nil
 	}
 	return &c
 }
@@ -55,7 +57,37 @@ func (w *walker) textWithin(text string, limit int) {
 	}
 	c := *w
 	c.src = text
-	c.stmts(f.Stmts)
+	c.lines(f.Stmts)
+}
+
+// lines walks the statements of a whole text. An expansion that fails ends the
+// line it stands in, not the text: what the line would have changed later may
+// not have happened.
+func (w *walker) lines(list []*syntax.Stmt) {
+	if w.escapes != nil {
+		w.stmts(list)
+		return
+	}
+	var states []*scope
+	w.escapes = &states
+	for i, s := range list {
+		w.stmt(s)
+		if len(states) == 0 || i+1 < len(list) && list[i+1].Pos().Line() == s.End().Line() {
+			continue
+		}
+		for _, st := range states {
+			st.dead = w.sc.dead
+			w.sc.become(w.sc.fork(), st)
+		}
+		states = states[:0]
+	}
+}
+
+// mayFail notes that an expansion may fail here.
+func (w *walker) mayFail() {
+	if w.escapes != nil && len(*w.escapes) < maxItems {
+		*w.escapes = append(*w.escapes, w.sc.fork())
+	}
 }
 
 func (w *walker) stmts(list []*syntax.Stmt) {
@@ -72,6 +104,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w = w.within("", true)
 		w.forks++
 	}
+	defer w.captures(s)
 	if call, ok := s.Cmd.(*syntax.CallExpr); ok {
 		w.call(call, s.Redirs)
 		return
@@ -394,6 +427,12 @@ func (w *walker) node(n syntax.Node) {
 		case *syntax.ProcSubst:
 			w.inner(n.Op.String()+")", n.Stmts)
 			return false
+		case *syntax.ParamExp:
+			if n.Excl || n.Slice != nil || n.Index != nil {
+				w.mayFail()
+			}
+		case *syntax.ArithmExp:
+			w.mayFail()
 		}
 		return true
 	})

@@ -58,6 +58,8 @@ func (c *call) special() {
 		c.stdinShell()
 	case "tmux", "screen":
 		c.afterSub("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "respawn-pane", "if-shell", "popup")
+	case "gdb", "lldb":
+		c.debugger()
 	case "history":
 		c.history()
 	case "scp", "rsync", "sftp":
@@ -120,7 +122,7 @@ func (c *call) shellProgram() {
 	}
 	if len(c.args) > 0 && !c.flag("-s") {
 		d.sc.params, d.sc.args, d.sc.name = c.args[1:], true, c.args[0].s
-		if c.args[0].s == "/dev/stdin" || c.args[0].s == "-" {
+		if c.args[0].s == "-" {
 			c.stdinShell()
 			return
 		}
@@ -210,7 +212,11 @@ func (c *call) sshOptions() {
 		if !o.is("-o") || !o.has {
 			continue
 		}
-		k, v, _ := strings.Cut(strings.Replace(o.value.s, " ", "=", 1), "=")
+		i := strings.IndexAny(o.value.s, "= ")
+		if i < 0 {
+			continue
+		}
+		k, v := o.value.s[:i], o.value.s[i+1:]
 		switch strings.ToLower(strings.TrimSpace(k)) {
 		case "proxycommand", "localcommand", "knownhostscommand", "remotecommand":
 			c.shell(word{s: v, opaque: o.value.opaque}, "-o")
@@ -276,7 +282,7 @@ func (c *call) afterSub(subs ...string) {
 		}
 		if c.name == "tmux" || c.name == "screen" {
 			for _, a := range argv {
-				if strings.ContainsAny(a.s, " ;|&") || systemName(a.s) {
+				if strings.ContainsAny(a.s, " ;|&${`") || systemName(a.s) {
 					c.shell(a, s)
 				}
 			}

@@ -213,7 +213,7 @@ func checkData(c *ast.Compiler, doc map[string]any) error {
 				return false
 			}
 			if _, ok := lists[string(name)]; !ok && !packages[string(name)] {
-				problems = append(problems, fmt.Sprintf("%s: there is no data.sallyport.%s", ref[0].Location, name))
+				problems = append(problems, fmt.Sprintf("%s: there is no data.sallyport.%s", ref[0].Location, string(name)))
 			}
 			return false
 		})
