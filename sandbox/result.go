@@ -129,6 +129,10 @@ type Change struct {
 	Before string `json:"before,omitempty"` // hex SHA-256 of the content
 	After  string `json:"after,omitempty"`
 	Size   int64  `json:"size,omitempty"` // bytes after
+	Mode   string `json:"mode,omitempty"` // permission bits after, octal: "0755"
+	// Link is the target when what is there now is a symbolic link; Before and
+	// After digest a link's target text.
+	Link string `json:"link,omitempty"`
 }
 
 // FileResult is the outcome of one FileOp. Data is set by reads, Entries by

@@ -93,11 +93,11 @@ func (r *Runner) fit(p plan, g rung) (fitted, error) {
 		return f, g.open(p, &f)
 	}
 	if p.spec.View.Layer != nil {
-		id, l, err := r.layer(p.workspace, p.owner)
+		id, upper, work, err := r.store().create(p.workspace)
 		if err != nil {
-			return f, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's free space"}
+			return f, err
 		}
-		f.layer, f.spec.View.Layer = id, l
+		f.layer, f.spec.View.Layer = id, &cell.Layer{Upper: upper, Work: work}
 	}
 	return f, nil
 }

@@ -34,8 +34,9 @@ type Runner struct {
 	work sync.WaitGroup // cells being taken apart
 }
 
-// NewRunner prepares the state folder. It starts no process; the first command
-// does.
+// NewRunner prepares the state folder, which belongs to one Runner at a time:
+// what a dead one's commands wrote and nobody landed is removed. It starts no
+// process; the first command does.
 func NewRunner(o Options) (*Runner, error) {
 	if !filepath.IsAbs(o.State) {
 		return nil, fmt.Errorf("open the sandbox: the state folder %q is not an absolute path", o.State)
@@ -50,6 +51,9 @@ func NewRunner(o Options) (*Runner, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("open the sandbox: %w", err)
 		}
+	}
+	if err := (txStore{filepath.Join(o.State, "tx")}).clear(); err != nil {
+		return nil, fmt.Errorf("open the sandbox: %w", err)
 	}
 	if o.CellBinary == "" {
 		self, err := os.Executable()
@@ -121,6 +125,11 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		return wallsError(fmt.Sprintf("run %s: this machine reaches level %s, %s is required", e.Args()[0], res.Level, r.opts.MinLevel),
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
+	if c.layer != "" { // a ready cell's layer is older than the run
+		if err := r.store().begin(c.layer, workspace); err != nil {
+			return err
+		}
+	}
 	stop, err := c.serveNet(e.Net, res)
 	if err != nil {
 		return runError(ctx, err)
@@ -139,7 +148,7 @@ func (r *Runner) release(c *cage, layerToo bool) {
 	apart := func() {
 		_ = c.close() // a control group that stays is swept at the next start
 		if layerToo && c.layer != "" {
-			r.removeLayer(c.layer)
+			_ = r.Drop(c.layer) // what stays is swept at the next start
 		}
 	}
 	if !r.background(apart) {
@@ -160,13 +169,6 @@ func (r *Runner) background(f func()) bool {
 		f()
 	}()
 	return true
-}
-
-func (r *Runner) removeLayer(id string) {
-	dir := filepath.Join(r.opts.State, "tx", id)
-	// The kernel leaves work/work without any permission bit.
-	_ = os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
-	_ = os.RemoveAll(dir)
 }
 
 // cage gives a cell with the plan's walls.
@@ -372,28 +374,4 @@ func (r *Runner) cacheRoot(workspace string, own owner) (string, error) {
 	r.caches[dir] = own
 	r.mu.Unlock()
 	return dir, nil
-}
-
-// layer makes the two folders of a write layer. The upper one takes the
-// workspace's mode, because the merged root shows the upper's.
-func (r *Runner) layer(workspace string, own owner) (id string, l *cell.Layer, err error) {
-	st, err := os.Stat(workspace)
-	if err != nil {
-		return "", nil, fmt.Errorf("make the write layer: %w", err)
-	}
-	id = randomName()
-	dir := filepath.Join(r.opts.State, "tx", id)
-	l = &cell.Layer{Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
-	for _, d := range []string{dir, l.Upper, l.Work} {
-		if err = os.Mkdir(d, 0o700); err == nil {
-			err = own.give(d)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("make the write layer: %w", err)
-		}
-	}
-	if err := os.Chmod(l.Upper, st.Mode().Perm()); err != nil {
-		return "", nil, fmt.Errorf("make the write layer: %w", err)
-	}
-	return id, l, nil
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -46,9 +45,9 @@ func (r *Runner) settle(c *cage, p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := changesOf(filepath.Join(r.opts.State, "tx", c.layer, "upper"), p.workspace)
+	changes, err := r.store().changes(c.layer)
 	if err != nil {
-		return &Error{Kind: KindIO, Msg: "read what the command changed", Err: err, Remedy: "nothing was landed; run the command again"}
+		return err
 	}
 	res.Changes = changes
 	if len(changes) > 0 {

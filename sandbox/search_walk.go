@@ -5,6 +5,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -20,11 +21,11 @@ const maxIgnoreFile = 1 << 20
 // maxDepth bounds how deep a walk goes.
 const maxDepth = 256
 
-// tree walks directories in path order without following links. Directories
-// named .git are never entered.
+// tree walks directories in path order without following links.
 type tree struct {
 	ctx     context.Context
-	hidden  bool // do not apply ignore files
+	hidden  bool // do not apply ignore files, and show .git
+	git     bool // enter directories named .git
 	depth   int  // how many levels to enter; 0 means all
 	visit   func(found) error
 	skipped []string // what could not be read, at most maxSkipped
@@ -38,6 +39,8 @@ type found struct {
 	kind  uint32 // unix.S_IFMT bits
 	level int    // 1 for an entry of the directory where the walk began
 }
+
+var errTooDeep = fmt.Errorf("directories nested more than %d deep", maxDepth)
 
 // errStop ends a walk early without being a failure.
 var errStop = errors.New("stop")
@@ -114,7 +117,11 @@ func (t *tree) dir(f *os.File, p string, rules *ignoreRules, level int) error {
 		if err := t.visit(at); err != nil {
 			return err
 		}
-		if at.kind != unix.S_IFDIR || e.Name() == ".git" || level >= maxDepth || t.depth > 0 && level >= t.depth {
+		if at.kind != unix.S_IFDIR || e.Name() == ".git" && !t.git || t.depth > 0 && level >= t.depth {
+			continue
+		}
+		if level >= maxDepth {
+			t.skip(at.path, errTooDeep)
 			continue
 		}
 		if err := t.enter(at, rules); err != nil {

@@ -62,9 +62,9 @@ func (w *Workspace) Do(ctx context.Context, op FileOp, expect map[string]string)
 // Root is the absolute, symlink-free path of the workspace.
 func (w *Workspace) Root() string { return w.root }
 
-// beneath turns an absolute path into one relative to root; false when it lies
+// relativeTo turns an absolute path into one relative to root; false when it lies
 // elsewhere. It is a statement about text only.
-func beneath(root, abs string) (string, bool) {
+func relativeTo(root, abs string) (string, bool) {
 	rel, err := filepath.Rel(root, abs)
 	if err != nil || !filepath.IsLocal(rel) {
 		return "", false

@@ -83,14 +83,14 @@ func (s *spot) stat() (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// reach says how find treats the last component and missing directories.
+// reach says how find treats links and missing directories; the values add up.
 type reach int
 
 const (
-	follow  reach = iota // the last component may be a link that stays inside
-	noLink               // the last component is taken as it is
-	mkdirs               // follow, and make missing directories
-	mkdirsN              // noLink, and make missing directories
+	follow reach = 0 // links that stay inside are followed
+	noLink reach = 1 // the last component is taken as it is
+	mkdirs reach = 2 // missing directories are made
+	strict reach = 4 // a link among the directories is an error: ENOTDIR
 )
 
 // find walks to p. The name it ends at need not exist. The caller closes the
@@ -166,9 +166,11 @@ func (k *walk) run() (*spot, error) {
 		var st unix.Stat_t
 		err := retry(func() error { return unix.Fstatat(k.cur(), c, &st, unix.AT_SYMLINK_NOFOLLOW) })
 		last := k.last()
-		takeLink := last && (k.how == noLink || k.how == mkdirsN)
+		isLink := err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 		switch {
-		case err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK && !takeLink:
+		case isLink && !last && k.how&strict != 0:
+			return nil, unix.ENOTDIR
+		case isLink && !(last && k.how&noLink != 0):
 			if err := k.link(c); err != nil {
 				return nil, err
 			}
@@ -204,7 +206,7 @@ func (k *walk) link(c string) error {
 	}
 	target := string(buf[:n])
 	if filepath.IsAbs(target) {
-		rel, ok := beneath(k.w.root, target)
+		rel, ok := relativeTo(k.w.root, target)
 		if !ok {
 			return errOutside
 		}
@@ -217,7 +219,7 @@ func (k *walk) link(c string) error {
 
 // enter opens the directory c; statErr is what looking at it gave.
 func (k *walk) enter(c string, statErr error) error {
-	made := statErr == unix.ENOENT && (k.how == mkdirs || k.how == mkdirsN)
+	made := statErr == unix.ENOENT && k.how&mkdirs != 0
 	if made {
 		statErr = k.w.mkdir(k.cur(), c)
 	}
@@ -279,11 +281,7 @@ func (s *spot) openFile() (*os.File, unix.Stat_t, error) {
 	if err := regular(st); err != nil {
 		return nil, st, err
 	}
-	var fd int
-	err = retry(func() (err error) {
-		fd, err = unix.Openat(s.dir, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		return err
-	})
+	fd, err := s.openFd()
 	if err != nil {
 		return nil, st, err
 	}
@@ -296,6 +294,17 @@ func (s *spot) openFile() (*os.File, unix.Stat_t, error) {
 		return nil, st, err
 	}
 	return f, st, nil
+}
+
+// openFd opens what is known to be a regular file. Should it be swapped for
+// something else meanwhile, the open does not block, and the caller must look
+// at what it got.
+func (s *spot) openFd() (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(s.dir, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
 }
 
 // openDir opens the directory for reading its entries.

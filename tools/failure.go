@@ -53,8 +53,8 @@ func invalid(msg, remedy string) *Failure {
 	return &Failure{Kind: KindInvalidParameters, Class: Fixable, Msg: msg, Remedy: remedy}
 }
 
-// failureOf classes whatever a plan or a run ended with.
-func failureOf(err error) *Failure {
+// FailureOf classes whatever a plan or a run ended with.
+func FailureOf(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f

@@ -27,12 +27,11 @@ func gitExec(p Place, args ...string) (sandbox.Action, error) {
 		Timeout: gitTimeout,
 		Env: map[string]string{
 			"GIT_TERMINAL_PROMPT": "0",
-			"GIT_CONFIG_GLOBAL":   "/dev/null",
 			"GIT_CONFIG_NOSYSTEM": "1",
 			"GIT_EDITOR":          "false",
 			"LC_ALL":              "C.UTF-8",
-			// The repository's own user.email wins over this, and its
-			// user.name over the name in the cell's passwd.
+			// The last resort for who commits: user.email of the repository
+			// and of the cell's own configuration win.
 			"EMAIL": "agent@sallyport.invalid",
 		},
 	}}, nil

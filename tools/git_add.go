@@ -22,7 +22,7 @@ func gitAdd() Tool {
 
 func planGitAdd(a gitAddArgs, p Place) (sandbox.Action, error) {
 	act, err := gitExec(p, append([]string{"add", "--all", "--verbose", "--"}, gitPaths(p, a.Paths...)...)...)
-	act.Exec.Write = sandbox.WriteDirect
+	act.Exec.Write, act.Exec.Asked = sandbox.WriteDirect, true
 	return act, err
 }
 

@@ -39,7 +39,7 @@ func planGitCommit(a gitCommitArgs, p Place) (sandbox.Action, error) {
 	}
 	args = append(args, "--")
 	act, err := gitExec(p, append(args, gitPaths(p, a.Paths...)...)...)
-	act.Exec.Write = sandbox.WriteDirect
+	act.Exec.Write, act.Exec.Asked = sandbox.WriteDirect, true
 	return act, err
 }
 

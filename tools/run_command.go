@@ -24,7 +24,7 @@ func runCommand() Tool {
 		Title: "Run a command",
 		Description: `Runs a command in a sandbox: command is a text for bash, or argv a program and its arguments. Tier L1 (at once) while it changes nothing and needs no network; L2 or L3 for what it could do beyond that. ` + pendingNote + `
 
-Without write the workspace can be written in the sandbox but every change vanishes afterwards. With write: true changes are judged when the command ends and then kept: ask for it only when files must change. There is no network unless network names the hosts and ports needed. Home and other projects are not visible. Processes left behind are ended; time-out is 2 minutes unless timeout_ms says otherwise. A failure begins with "Exit code N".
+Without write the workspace is read-only (builds and tests get a throw-away copy), unless the command is one that plainly writes, which is then L2. With write: true changes are judged when the command ends and then kept: ask for it only when files must change. There is no network unless network names the hosts and ports needed. Home and other projects are not visible. Processes left behind are ended; time-out is 2 minutes unless timeout_ms says otherwise. A failure begins with "Exit code N".
 
 Prefer read_file, grep, glob, edit_file, run_tests and the git tools: they need fewer approvals and answer in a form made for you. Dangerous commands (rm -rf /, git push --force, chmod 777, writing to devices) are refused in every spelling.`,
 		Destructive: true, OpenWorld: true,
@@ -54,10 +54,7 @@ func planRunCommand(a runCommandArgs, p Place) (sandbox.Action, error) {
 	}
 	e := sandbox.Exec{
 		Argv: a.Argv, Shell: a.Command, Dir: p.rel(a.Dir), Timeout: time.Duration(a.TimeoutMS) * time.Millisecond,
-		Write: sandbox.WriteDiscard,
-	}
-	if a.Write {
-		e.Write = sandbox.WriteTransaction
+		Write: sandbox.WriteTransaction, Asked: a.Write,
 	}
 	for _, n := range a.Network {
 		n.Host = strings.TrimSuffix(strings.ToLower(n.Host), ".")
@@ -163,7 +160,7 @@ func notesOf(res sandbox.Result) string {
 			fmt.Fprintf(&b, "\n[changed] … and %d more", len(res.Changes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n[changed] %s %s", c.Kind, c.Path)
+		fmt.Fprintf(&b, "\n[changed] %s %s", c.Kind, shown(c.Path))
 	}
 	if b.Len() > 0 {
 		return "\n" + b.String()

@@ -90,7 +90,7 @@ func planRunTests(a runTestsArgs, p Place) (sandbox.Action, error) {
 		e.Timeout = testTimeout
 	}
 	if a.Write {
-		e.Write = sandbox.WriteTransaction
+		e.Write, e.Asked = sandbox.WriteTransaction, true
 	}
 	return sandbox.Action{Exec: &e}, nil
 }
@@ -137,7 +137,7 @@ type runTestsData struct {
 func answerRunTests(a runTestsArgs, act sandbox.Action, res sandbox.Result) Answer {
 	f := frameworkOf(act)
 	report := f.read(string(res.Stdout.Data), string(res.Stderr.Data))
-	report.Framework = f.name
+	report.Framework, report.Cut = f.name, res.Stdout.Cut()
 	if report.empty() && res.Exit != 0 {
 		ans := commandAnswer(res, streams(res))
 		if strings.Contains(ans.Text, "No module named pytest") {

@@ -1,0 +1,23 @@
+package rego
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The built-in rules hold their own tests, every rule is made to fire by one,
+// and the tests reach the threshold a team's layer is held to.
+func TestBuiltinRules(t *testing.T) {
+	t.Parallel()
+	report, err := Test(context.Background())
+	require.NoError(t, err)
+	for _, f := range report.Failed {
+		t.Errorf("%s: %s: %s", f.At, f.Name, f.Reason)
+	}
+	assert.Empty(t, report.Uncovered, "rules no test makes fire")
+	assert.GreaterOrEqual(t, report.Coverage, 85.0)
+	t.Logf("%d passed, coverage %.1f %%", report.Passed, report.Coverage)
+}
