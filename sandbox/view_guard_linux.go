@@ -45,13 +45,19 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
 func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
+	names := entries(workspace)
 	var seen strings.Builder
 	pick := func(lists ...[]string) []string {
 		var found []string
 		for _, rel := range slices.Concat(lists...) {
-			p := filepath.Join(workspace, filepath.Clean("/"+rel))
+			rel = filepath.Clean("/" + rel)[1:]
+			first, _, _ := strings.Cut(rel, "/")
+			if _, there := slices.BinarySearch(names, first); !there {
+				continue
+			}
+			p := filepath.Join(workspace, rel)
 			var st unix.Stat_t
-			if p == workspace || unix.Lstat(p, &st) != nil {
+			if unix.Lstat(p, &st) != nil {
 				continue
 			}
 			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
@@ -61,7 +67,7 @@ func guards(workspace string, t Terms) (protected, hidden []string, prints strin
 		return slices.Compact(found)
 	}
 	protected = pick(protectedPaths, t.Protected)
-	hidden = pick(hiddenPaths, secretNames(workspace), t.Hidden)
+	hidden = pick(hiddenPaths, secretNames(names), t.Hidden)
 	return protected, hidden, seen.String()
 }
 
@@ -78,18 +84,26 @@ func pins(workspace string, protected []string) []string {
 	return slices.Compact(list)
 }
 
-func secretNames(workspace string) []string {
-	entries, err := os.ReadDir(workspace)
+// entries are the sorted names in a folder.
+func entries(dir string) []string {
+	f, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, e := range entries {
-		if matches(hiddenPatterns, e.Name()) && !matches(shownAnyway, e.Name()) {
-			names = append(names, e.Name())
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what was read so far counts
+	slices.Sort(names)
+	return names
+}
+
+func secretNames(names []string) []string {
+	var found []string
+	for _, n := range names {
+		if matches(hiddenPatterns, n) && !matches(shownAnyway, n) {
+			found = append(found, n)
 		}
 	}
-	return names
+	return found
 }
 
 func matches(patterns []string, name string) bool {

@@ -126,7 +126,16 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		answer(w, rec, err)
 	})
 	m.HandleFunc("GET /v1/audit/verify", func(w http.ResponseWriter, r *http.Request) {
-		rep, err := log.Verify(r.Context(), audit.VerifyOptions{})
+		var o audit.VerifyOptions
+		if file := r.URL.Query().Get("anchor"); file != "" {
+			anchor, err := os.ReadFile(file)
+			if err != nil {
+				answer(w, nil, fmt.Errorf("read the anchor: %w", err))
+				return
+			}
+			o.Anchors = [][]byte{anchor}
+		}
+		rep, err := log.Verify(r.Context(), o)
 		answer(w, rep, err)
 	})
 	m.HandleFunc("POST /v1/audit/hash", func(w http.ResponseWriter, r *http.Request) {

@@ -32,9 +32,11 @@ func (w *walker) builtin(c *call) {
 	case "cd", "pushd":
 		w.chdir(c)
 	case "popd":
-		w.sc.vars.set("PWD", unknowable)
-	case "exit", "return", "logout":
-		w.sc.dead = true
+		w.sc.set("PWD", unknowable)
+	case "exit", "return", "break", "continue":
+		w.leave(c)
+	case "shopt":
+		w.sc.piped = w.sc.piped || slices.ContainsFunc(args, func(a word) bool { return a.opaque || a.s == "lastpipe" })
 	case "eval":
 		w.eval(c, args)
 	case "source", ".":
@@ -61,9 +63,9 @@ func (w *walker) builtin(c *call) {
 		w.printfTo(args)
 	case "getopts":
 		if len(c.args) > 1 {
-			w.sc.vars.set(c.args[1].s, unknowable)
+			w.sc.set(c.args[1].s, unknowable)
 		}
-		w.sc.vars.set("OPTARG", unknowable)
+		w.sc.set("OPTARG", unknowable)
 	case "test", "[":
 		for i, a := range args {
 			if a.s == "-v" && i+1 < len(args) {
@@ -79,7 +81,7 @@ func (w *walker) builtin(c *call) {
 	case "export", "readonly", "declare", "typeset", "local":
 		for _, a := range args {
 			if n, v, ok := strings.Cut(a.s, "="); ok && !a.opaque && syntax.ValidName(n) {
-				w.sc.vars.set(n, scalar(v))
+				w.sc.set(n, scalar(v))
 				if c.name == "export" {
 					w.sc.exports.set(n, v)
 				}
@@ -88,25 +90,53 @@ func (w *walker) builtin(c *call) {
 	}
 }
 
+// leave ends the code here, when the builtin surely does.
+func (w *walker) leave(c *call) {
+	state := w.sc.fork()
+	note := func(states *[]*scope) {
+		if states != nil && len(*states) < maxItems {
+			*states = append(*states, state)
+		}
+	}
+	sure := len(c.s.argv) == 1 || len(c.s.argv) == 2 && !c.s.argv[1].opaque && strings.Trim(c.s.argv[1].s, "0123456789") == "" && c.s.argv[1].s != ""
+	sure = sure && len(c.s.redirs) == 0
+	switch c.name {
+	case "exit":
+		if sure {
+			w.sc.dead = endsShell
+		}
+	case "return":
+		note(w.calls)
+		if sure && w.calls != nil {
+			w.sc.dead = endsCall
+		}
+	default:
+		note(w.turns)
+		if len(c.s.argv) == 1 && sure && w.turns != nil {
+			w.sc.dead = endsTurn
+		}
+	}
+}
+
 func (w *walker) chdir(c *call) {
 	switch {
 	case len(c.args) == 0:
-		w.sc.vars.set("PWD", w.sc.get("HOME"))
+		w.sc.set("PWD", w.sc.get("HOME"))
 	case c.args[0].opaque:
-		w.sc.vars.set("PWD", unknowable)
+		w.sc.set("PWD", unknowable)
 	case c.args[0].s == "-":
 		if old, ok := w.sc.variable("OLDPWD"); ok {
-			w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
-			w.sc.vars.set("PWD", old)
+			w.sc.set("OLDPWD", w.sc.get("PWD"))
+			w.sc.set("PWD", old)
 		} else {
-			w.sc.vars.set("PWD", unknowable)
+			w.sc.set("PWD", unknowable)
 		}
 	default:
-		w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
+		w.sc.set("OLDPWD", w.sc.get("PWD"))
 		if to := w.in.abs(c.dir, c.args[0].s); to != "" {
-			w.sc.vars.set("PWD", scalar(to))
+			w.sc.set("PWD", scalar(to))
 		} else {
-			w.sc.vars.set("PWD", unknowable)
+			w.sc.set("PWD", unknowable)
 		}
 	}
 }
@@ -152,13 +182,14 @@ func (w *walker) setAlias(args []word) {
 	}
 }
 
-// alias runs an alias, as a shell with expand_aliases does.
-func (w *walker) alias(s simple, body string) {
+// alias runs an alias, as a shell with expand_aliases does; the command of that
+// name is run besides, as every other shell does.
+func (w *walker) alias(s simple, text string) {
 	c := w.within("alias:"+s.argv[0].s, false)
 	saved, _ := w.sc.aliases.get(s.argv[0].s)
 	w.sc.aliases.del(s.argv[0].s)
 	defer func() { w.sc.aliases.set(s.argv[0].s, saved) }()
-	parts := []string{body}
+	parts := []string{text}
 	for _, a := range s.argv[1:] {
 		if a.opaque {
 			parts = append(parts, a.s)
@@ -166,16 +197,36 @@ func (w *walker) alias(s simple, body string) {
 			parts = append(parts, quote(a.s))
 		}
 	}
-	c.text(strings.Join(parts, " "))
+	c.maybe(func(c *walker) { c.text(strings.Join(parts, " ")) })
+	w.maybe(func(w *walker) { w.run(s) })
 }
 
-// function runs a declared function's body with its arguments. A function that
-// calls itself is recorded, not followed; one that does so in a pipe or in the
-// background is a fork bomb.
+// function runs a declared function: each body it may have, and where it may
+// not be declared the command of that name.
 func (w *walker) function(s simple, f function) {
-	*f.called = true
+	if len(f.bodies) == 1 && !f.maybe {
+		w.enter(s, f.bodies[0])
+		return
+	}
 	name := s.argv[0].s
-	if slices.Contains(w.funcs, f.body) {
+	for _, b := range f.bodies {
+		w.maybe(func(w *walker) { w.enter(s, b) })
+	}
+	if f.maybe {
+		w.maybe(func(w *walker) {
+			w.sc.funcs.del(name)
+			w.run(s)
+			w.sc.funcs.set(name, f)
+		})
+	}
+}
+
+// enter runs a function's body with its arguments. A function that calls itself
+// is recorded, not followed; one that does so in a pipe or in the background is
+// a fork bomb.
+func (w *walker) enter(s simple, f body) {
+	*f.called = true
+	if slices.Contains(w.funcs, f.stmt) {
 		n, _ := w.emit(s)
 		if w.forks > 0 {
 			w.in.facts.Cmds[n].Patterns = append(w.in.facts.Cmds[n].Patterns, "danger.fork-bomb")
@@ -183,19 +234,22 @@ func (w *walker) function(s simple, f function) {
 		}
 		return
 	}
-	c := w.within("function:"+name, false)
-	c.funcs = append(slices.Clone(w.funcs), f.body)
+	c := w.within("function:"+s.argv[0].s, false)
+	c.funcs = append(slices.Clone(w.funcs), f.stmt)
 	c.src = f.src
 	c.forks = 0
+	var calls []*scope
+	c.calls, c.turns = &calls, nil
 	oldParams, oldArgs := w.sc.params, w.sc.args
 	w.sc.params, w.sc.args = s.argv[1:], true
 	c.redirs = append(slices.Clone(w.redirs), s.redirs...)
 	if slices.ContainsFunc(s.argv, func(a word) bool { return a.opaque }) {
-		c.maybe(func(c *walker) { c.stmt(f.body) }) // an argument that fails to expand fails the call
+		c.maybe(func(c *walker) { c.stmt(f.stmt) }) // an argument that fails to expand fails the call
 	} else {
-		c.stmt(f.body)
+		c.stmt(f.stmt)
 	}
-	w.sc.params, w.sc.args, w.sc.dead = oldParams, oldArgs, false
+	c.landed(&calls, endsCall)
+	w.sc.params, w.sc.args = oldParams, oldArgs
 }
 
 func (w *walker) shift(args []word) {
@@ -236,10 +290,10 @@ func (w *walker) readVars(c *call) {
 	}
 	for _, n := range names {
 		w.subscript(n.s)
-		w.sc.vars.set(n.s, unknowable)
+		w.sc.set(n.s, unknowable)
 	}
 	if c.name != "read" && w.stdin != nil && len(c.args) > 0 && (len(c.opts) == 0 || len(c.opts) == 1 && c.opts[0].name == "-t") {
-		w.sc.vars.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
+		w.sc.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
 	}
 	if c.name != "read" || w.stdin == nil || len(c.opts) > 0 && !(len(c.opts) == 1 && c.opts[0].name == "-r") {
 		return
@@ -249,11 +303,11 @@ func (w *walker) readVars(c *call) {
 	for i, n := range names {
 		switch {
 		case i >= len(fields):
-			w.sc.vars.set(n.s, scalar(""))
+			w.sc.set(n.s, scalar(""))
 		case i == len(names)-1:
-			w.sc.vars.set(n.s, scalar(strings.Join(fields[i:], " ")))
+			w.sc.set(n.s, scalar(strings.Join(fields[i:], " ")))
 		default:
-			w.sc.vars.set(n.s, scalar(fields[i]))
+			w.sc.set(n.s, scalar(fields[i]))
 		}
 	}
 }
@@ -266,15 +320,15 @@ func (w *walker) printfTo(args []word) {
 	plainArgs := make([]string, 0, len(args))
 	for _, a := range args[2:] {
 		if a.opaque {
-			w.sc.vars.set(args[1].s, unknowable)
+			w.sc.set(args[1].s, unknowable)
 			return
 		}
 		plainArgs = append(plainArgs, a.s)
 	}
 	if s, ok := w.printf(plainArgs); ok {
-		w.sc.vars.set(args[1].s, scalar(s))
+		w.sc.set(args[1].s, scalar(s))
 	} else {
-		w.sc.vars.set(args[1].s, unknowable)
+		w.sc.set(args[1].s, unknowable)
 	}
 }
 
@@ -300,14 +354,14 @@ func (w *walker) assign(a *syntax.Assign) {
 	case a.Array != nil:
 		w.assignArray(a)
 	case a.Index != nil:
-		w.sc.vars.set(name, unknowable)
+		w.sc.set(name, unknowable)
 	case a.Naked:
 	default:
 		v := w.value(a)
 		if a.Append {
 			v = w.sc.get(name).append(v)
 		}
-		w.sc.vars.set(name, v)
+		w.sc.set(name, v)
 	}
 	if _, ok := w.sc.exports.get(name); ok {
 		w.sc.exports.set(name, w.sc.Get(name).Str)
@@ -320,13 +374,27 @@ func (w *walker) value(a *syntax.Assign) variable {
 		return scalar("")
 	}
 	out := variable{}
-	for range w.worlds(&syntax.CallExpr{Args: []*syntax.Word{a.Value}}, nil) {
+	add := func() {
 		v := w.one(a.Value)
 		if v.opaque {
 			out.unknown = true
 		} else if !slices.Contains(out.alts, v.s) {
 			out.alts = append(out.alts, v.s)
 		}
+	}
+	names := w.alternatives(&syntax.CallExpr{Args: []*syntax.Word{a.Value}}, nil)
+	if len(names) == 0 {
+		add()
+		return out
+	}
+	old := w.sc.pick
+	for pick := range w.combine(names) {
+		w.sc.pick = pick
+		add()
+	}
+	w.sc.pick = old
+	if len(out.alts) > maxAlts {
+		out.alts, out.unknown = out.alts[:maxAlts], true
 	}
 	return out
 }
@@ -361,7 +429,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 	}
 	for _, e := range a.Array.Elems {
 		if e.Index != nil || e.Value == nil {
-			w.sc.vars.set(a.Name.Value, unknowable)
+			w.sc.set(a.Name.Value, unknowable)
 			return
 		}
 		for _, f := range w.fields([]*syntax.Word{e.Value}) {
@@ -369,7 +437,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 			v.unknown = v.unknown || f.opaque
 		}
 	}
-	w.sc.vars.set(a.Name.Value, v)
+	w.sc.set(a.Name.Value, v)
 }
 
 // declare is export, declare, local, readonly and typeset, which the parser
@@ -390,7 +458,7 @@ func (w *walker) declare(c *syntax.DeclClause) {
 		}
 		w.assign(a)
 		if assoc || nameref {
-			w.sc.vars.set(a.Name.Value, unknowable)
+			w.sc.set(a.Name.Value, unknowable)
 		}
 		v := word{s: a.Name.Value}
 		if !a.Naked {
@@ -414,7 +482,7 @@ func (w *walker) declareText(variant string, v word) {
 	if !ok || v.opaque || !syntax.ValidName(n) {
 		return
 	}
-	w.sc.vars.set(n, scalar(val))
+	w.sc.set(n, scalar(val))
 	if variant == "export" {
 		w.sc.exports.set(n, val)
 	}

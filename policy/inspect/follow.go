@@ -108,13 +108,13 @@ func (c *call) inner(via string) *walker {
 	d.redirs = nil
 	d.sc.asChild()
 	if c.dir != "" {
-		d.sc.vars.set("PWD", scalar(c.dir))
+		d.sc.set("PWD", scalar(c.dir))
 	} else {
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 	}
 	for k, v := range c.s.assigns {
 		d.sc.exports.set(k, v)
-		d.sc.vars.set(k, scalar(v))
+		d.sc.set(k, scalar(v))
 	}
 	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
 		d.stdin, d.fed = nil, ""

@@ -131,7 +131,7 @@ func (in *inspection) opaque(reason string) {
 // declared is a function definition, with the shell it was made in.
 type declared struct {
 	name string
-	f    function
+	body body
 	w    *walker
 }
 
@@ -140,16 +140,16 @@ type declared struct {
 func (w *walker) finish() {
 	for i := 0; i < len(w.in.declared) && i < maxItems; i++ {
 		d := w.in.declared[i]
-		if *d.f.called {
+		if *d.body.called {
 			continue
 		}
-		*d.f.called = true
+		*d.body.called = true
 		from := len(w.in.facts.Cmds)
 		c := d.w.within("function:"+d.name, true)
-		c.funcs = []*syntax.Stmt{d.f.body}
-		c.src = d.f.src
+		c.funcs = []*syntax.Stmt{d.body.stmt}
+		c.src = d.body.src
 		c.sc.args, c.sc.params = false, nil
-		c.stmt(d.f.body)
+		c.stmt(d.body.stmt)
 		for n := from; n < len(w.in.facts.Cmds); n++ {
 			// A name that comes from an argument is not known because the
 			// function was not called; that alone is no alarm.

@@ -20,7 +20,7 @@ const (
 	maxSteps    = 20000 // statements walked
 	maxWords    = 2000  // arguments of one command
 	maxItems    = 64    // turns of a loop that are walked
-	maxWorlds   = 8     // combinations of alternative values of one command
+	maxWorlds   = 16    // combinations of alternative values of one command
 	maxAlts     = 6     // alternative values of one variable
 	maxTime     = 2 * time.Second
 )

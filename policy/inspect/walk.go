@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"sallyport/policy"
 )
 
 // walker goes through one text in one shell. It is copied where the shell
@@ -21,6 +23,8 @@ type walker struct {
 	redirs  []*syntax.Redirect
 	funcs   []*syntax.Stmt // bodies of the functions on the way down
 	escapes *[]*scope      // states in which an expansion may fail, which ends the line
+	turns   *[]*scope      // states in which the loop around may end early
+	calls   *[]*scope      // states in which the function around may return
 	forks   int            // pipes and background jobs since the innermost function began
 }
 
@@ -35,7 +39,7 @@ func (w *walker) within(via string, forked bool) *walker {
 	}
 	if forked {
 		c.sc = w.sc.fork()
-		c.escapes = nil
+		c.escapes, c.turns, c.calls = nil, nil, nil
 	}
 	return &c
 }
@@ -76,7 +80,11 @@ func (w *walker) lines(list []*syntax.Stmt) {
 			continue
 		}
 		for _, st := range states {
-			st.dead = w.sc.dead
+			st.dead = goesOn
+			if w.sc.dead != goesOn {
+				*w.sc = *st
+				continue
+			}
 			w.sc.become(w.sc.fork(), st)
 		}
 		states = states[:0]
@@ -92,6 +100,12 @@ func (w *walker) mayFail() {
 
 func (w *walker) stmts(list []*syntax.Stmt) {
 	for _, s := range list {
+		if w.sc.dead != goesOn {
+			d := *w
+			d.sc = w.sc.fork()
+			d.sc.dead = goesOn
+			w = &d
+		}
 		w.stmt(s)
 	}
 }
@@ -160,9 +174,9 @@ func (w *walker) command(s *syntax.Stmt) {
 		w.cases(c)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
-			f := function{body: c.Body, src: w.src, called: new(bool)}
-			w.sc.funcs.set(c.Name.Value, f)
-			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, f: f, w: w.within("", true)})
+			b := body{stmt: c.Body, src: w.src, called: new(bool)}
+			w.sc.funcs.set(c.Name.Value, function{bodies: []body{b}})
+			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, body: b, w: w.within("", true)})
 		} else {
 			w.in.opaque("a function without a name")
 		}
@@ -191,11 +205,28 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		w.pipe(c)
 	case syntax.AndStmt:
 		w.stmt(c.X)
+		from := w.sc.get("PWD")
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
+		w.arrived(from)
 	default: // ||
 		w.stmt(c.X)
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
 	}
+}
+
+// arrived takes cd after && as done when it leads from one directory of the
+// workspace to another: where it fails, what follows stays in the workspace.
+func (w *walker) arrived(from variable) {
+	now := w.sc.get("PWD")
+	if len(from.alts) != 1 || len(now.alts) != 2 || now.unknown || now.alts[0] != from.alts[0] {
+		return
+	}
+	for _, dir := range now.alts {
+		if s := w.in.scope(dir); s != policy.ScopeWorkspace && s != policy.ScopeTemp {
+			return
+		}
+	}
+	w.sc.vars.set("PWD", scalar(now.alts[1]))
 }
 
 // maybe walks what may or may not run.
@@ -223,7 +254,12 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if ok {
 		right.stdin = &out
 	}
-	right.stmt(c.Y)
+	if w.sc.piped {
+		right.sc = w.sc
+		right.maybe(func(r *walker) { r.stmt(c.Y) })
+	} else {
+		right.stmt(c.Y)
+	}
 	if end := len(w.in.facts.Cmds); end > mid && mid > from {
 		feeds := w.in.head(mid, end)
 		for i := from; i < mid; i++ {
@@ -275,9 +311,15 @@ func (w *walker) branch(c *syntax.IfClause) {
 // also unknown, which stands for all further turns.
 func (w *walker) while(c *syntax.WhileClause) {
 	w.maybe(func(w *walker) {
+		var turns []*scope
+		d := *w
+		d.turns = &turns
+		w = &d
+		defer w.landed(&turns, endsTurn)
 		before := w.sc.fork()
 		w.stmts(c.Cond)
 		w.stmts(c.Do)
+		w.landed(&turns, endsTurn)
 		changed := false
 		for n := range w.sc.vars.changed(&before.vars) {
 			v := w.sc.get(n)
@@ -286,15 +328,31 @@ func (w *walker) while(c *syntax.WhileClause) {
 				if v.isList {
 					v = unknowable
 				}
-				w.sc.vars.set(n, v)
+				w.sc.set(n, v)
 				changed = true
 			}
 		}
 		if changed {
 			w.stmts(c.Do)
 		}
-		w.sc.dead = false
 	})
+}
+
+// landed joins the states in which a loop or a function was left early, after
+// it.
+func (w *walker) landed(states *[]*scope, by end) {
+	if w.sc.dead <= by {
+		w.sc.dead = goesOn
+	}
+	for _, st := range *states {
+		st.dead = goesOn
+		if w.sc.dead != goesOn {
+			*w.sc = *st
+			continue
+		}
+		w.sc.become(w.sc.fork(), st)
+	}
+	*states = nil
 }
 
 func (w *walker) loop(c *syntax.ForClause) {
@@ -323,15 +381,18 @@ func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
 	if c.Select {
 		items = append(slices.Clone(items), word{opaque: true})
 	}
+	var turns []*scope
+	d := *w
+	d.turns = &turns
 	for _, it := range items {
 		if it.opaque {
-			w.sc.vars.set(l.Name.Value, unknowable)
+			w.sc.set(l.Name.Value, unknowable)
 		} else {
-			w.sc.vars.set(l.Name.Value, scalar(it.s))
+			w.sc.set(l.Name.Value, scalar(it.s))
 		}
-		w.stmts(c.Do)
+		d.stmts(c.Do)
+		d.landed(&turns, endsTurn)
 	}
-	w.sc.dead = false
 }
 
 func (w *walker) cases(c *syntax.CaseClause) {
@@ -365,7 +426,7 @@ func (w *walker) arith(e syntax.ArithmExpr) {
 	syntax.Walk(e, func(n syntax.Node) bool {
 		if b, ok := n.(*syntax.BinaryArithm); ok && strings.HasSuffix(b.Op.String(), "=") {
 			if wd, ok := b.X.(*syntax.Word); ok && wd.Lit() != "" {
-				w.sc.vars.set(wd.Lit(), unknowable)
+				w.sc.set(wd.Lit(), unknowable)
 			}
 		}
 		return true

@@ -90,7 +90,7 @@ func (c *call) env() {
 			break
 		}
 		d.sc.exports.set(n, v)
-		d.sc.vars.set(n, scalar(v))
+		d.sc.set(n, scalar(v))
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
@@ -347,7 +347,7 @@ func (c *call) container() {
 	}
 	if len(argv) > 0 {
 		d := c.inner(c.name)
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 		d.run(simple{argv: argv, pos: -1})
 	}
 }
@@ -363,7 +363,7 @@ func (c *call) kubectl() {
 	for i, a := range c.s.argv {
 		if a.s == "--" && i+1 < len(c.s.argv) {
 			d := c.inner(c.name)
-			d.sc.vars.set("PWD", unknowable)
+			d.sc.set("PWD", unknowable)
 			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
 			return
 		}

@@ -84,6 +84,9 @@ func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
 func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("judge the call: %w", ctx.Err())
+	}
 	opts = append([]oparego.EvalOption{oparego.EvalParsedInput(ast.NewObject(items...))}, opts...)
 	rs, err := g.query.Eval(ctx, opts...)
 	switch {
