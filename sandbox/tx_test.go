@@ -288,6 +288,50 @@ func TestTxContent(t *testing.T) {
 	}
 }
 
+func TestDropExcept(t *testing.T) {
+	t.Parallel()
+	w, base := workspace(t, nil)
+	s := txStore{filepath.Join(base, "tx")}
+	n, err := s.DropExcept()
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	var ids []string
+	for range 3 {
+		id, upper, _, err := s.create(w.Root())
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(upper, "shut", "in"), 0o755))
+		require.NoError(t, os.Chmod(filepath.Join(upper, "shut"), 0))
+		ids = append(ids, id)
+	}
+	n, err = s.DropExcept(ids[1])
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	_, err = s.changes(ids[0])
+	wantKind(t, err, KindMissing)
+	require.NoError(t, s.Drop(ids[1]))
+}
+
+// BenchmarkLand seals and lands a thousand new files.
+func BenchmarkLand(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w, base := workspace(b, nil)
+		s := txStore{filepath.Join(base, "tx")}
+		id, upper, _, err := s.create(w.Root())
+		require.NoError(b, err)
+		for i := range 1000 {
+			p := filepath.Join(upper, fmt.Sprintf("d%d/f%d", i%10, i))
+			require.NoError(b, os.MkdirAll(filepath.Dir(p), 0o755))
+			require.NoError(b, os.WriteFile(p, []byte("content\n"), 0o644))
+		}
+		b.StartTimer()
+		_, err = s.changes(id)
+		require.NoError(b, err)
+		_, err = s.Land(context.Background(), id)
+		require.NoError(b, err)
+	}
+}
+
 // TestHandMadeLayers are layers no command can make on this machine.
 func TestHandMadeLayers(t *testing.T) {
 	t.Parallel()

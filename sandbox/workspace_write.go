@@ -79,7 +79,10 @@ func (w *Workspace) replace(s *spot, content []byte, before string) error {
 		}
 		return errStale
 	}
-	return f.become(before == "", check)
+	if err := f.become(before == "", check); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
 }
 
 // draft is the coming content of a name. Until become it has no name where the
@@ -114,7 +117,8 @@ func (s *spot) temp() (*draft, error) {
 
 func tempName() string { return ".sallyport-" + rand.Text() }
 
-// become puts the draft in its place, durably, when check allows it. Between
+// become puts the draft in its place when check allows it; the caller makes the
+// name durable. Between
 // check and the rename the name must stay the very inode it was, which costs a
 // stat where check may read all of the file. With fresh the name must not exist.
 func (d *draft) become(fresh bool, check func() error) error {
@@ -135,7 +139,7 @@ func (d *draft) become(fresh bool, check func() error) error {
 			return err
 		}
 		if fresh {
-			return syncDir(d.s.dir)
+			return nil
 		}
 		d.name = name
 	}
@@ -146,7 +150,7 @@ func (d *draft) become(fresh bool, check func() error) error {
 		return err
 	}
 	d.name = ""
-	return syncDir(d.s.dir)
+	return nil
 }
 
 // identity is equal only while the name is the same inode, unchanged; zero when
