@@ -18,7 +18,7 @@ const (
 	maxDepth    = 24    // texts inside texts: eval, sh -c, scripts, functions
 	maxCommands = 2000  // facts of one call
 	maxSteps    = 20000 // statements walked
-	maxWords    = 2000  // arguments of one command
+	maxWords    = 12000 // arguments of one command
 	maxItems    = 64    // turns of a loop that are walked
 	maxWorlds   = 16    // combinations of alternative values of one command
 	maxAlts     = 6     // alternative values of one variable
