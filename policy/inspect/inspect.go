@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
 	"sallyport/policy"
@@ -96,9 +97,11 @@ type inspection struct {
 	facts    policy.Facts
 	budget   budget
 	nets     map[policy.NetFact]bool
-	traps    []trap     // EXIT traps, for the end
-	written  written    // what the call writes before it runs it
-	declared []declared // functions, for those that are never called
+	traps    []trap // EXIT traps, for the end
+	parser   *syntax.Parser
+	expand   *expand.Config // reused: the library needs one for every word
+	written  written        // what the call writes before it runs it
+	declared []declared     // functions, for those that are never called
 }
 
 // exec looks at the program of a call.

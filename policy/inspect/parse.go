@@ -105,11 +105,14 @@ func nesting(text string) string {
 }
 
 // parse turns a text into a tree. The reason is "" when it succeeded.
-func parse(text string, limit int) (f *syntax.File, reason string) {
+func (in *inspection) parse(text string, limit int) (f *syntax.File, reason string) {
 	if reason := refusable(text, limit); reason != "" {
 		return nil, reason
 	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if in.parser == nil {
+		in.parser = syntax.NewParser(syntax.Variant(syntax.LangBash))
+	}
+	f, err := in.parser.Parse(strings.NewReader(text), "")
 	if err != nil {
 		return nil, "does not parse as bash: " + err.Error()
 	}

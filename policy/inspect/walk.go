@@ -54,7 +54,7 @@ func (w *walker) textWithin(text string, limit int) {
 		w.in.opaque("texts inside texts, deeper than can be looked at")
 		return
 	}
-	f, reason := parse(text, limit)
+	f, reason := w.in.parse(text, limit)
 	if reason != "" {
 		w.in.opaque(reason)
 		w.in.scanLines(text, "")
