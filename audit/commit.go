@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -120,7 +121,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	if err != nil {
 		return 0, err
 	}
-	if lead || <-w.wake {
+	if !lead {
+		if lead = <-w.wake; lead {
+			runtime.Gosched() // those whose record was just stored may have the next one ready
+		}
+	}
+	if lead {
 		l.lead()
 	}
 	if w.err != nil {
@@ -171,10 +177,10 @@ func (l *Log) appendAll(records []Record) error {
 func (l *Log) lead() {
 	batch := l.queue.take()
 	l.commit(batch)
-	l.queue.pass()
 	for _, w := range batch[1:] {
 		w.wake <- false
 	}
+	l.queue.pass()
 }
 
 // commit stores a batch, or marks every record of it with the error.
