@@ -29,6 +29,8 @@ type call struct {
 	id       string
 	peer     *Peer
 	client   string // what the client calls itself
+	key      string // what the client calls this call
+	trace    string // W3C trace id
 	begun    time.Time
 	tool     tools.Tool
 	args     tools.Args
@@ -48,7 +50,7 @@ type call struct {
 // call leads one call along its way: plan, judge, ask, record, run, judge the
 // effects, record, answer.
 func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
-	c := &call{id: s.o.ID(), peer: p, client: clientOf(ctx), begun: s.o.Now(), status: audit.StatusInvalid, wantsAll: wantsAll(a.meta)}
+	c := &call{id: s.o.ID(), peer: p, client: clientOf(ctx), begun: s.o.Now(), status: audit.StatusInvalid, wantsAll: wantsAll(a.meta), key: keyOf(a.meta), trace: traceOf(ctx)}
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
