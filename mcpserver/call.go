@@ -30,6 +30,8 @@ type call struct {
 	id       string
 	peer     *Peer
 	client   string // what the client calls itself
+	key      string // what the client calls this call
+	trace    string // W3C trace id
 	begun    time.Time
 	tool     tools.Tool
 	args     tools.Args
@@ -49,7 +51,7 @@ type call struct {
 // call leads one call along its way: plan, judge, ask, record, run, judge the
 // effects, record, answer.
 func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
-	c := &call{id: s.o.ID(), peer: p, client: clientOf(ctx), begun: s.o.Now(), status: audit.StatusInvalid, wantsAll: wantsAll(a.meta)}
+	c := &call{id: s.o.ID(), peer: p, client: clientOf(ctx), begun: s.o.Now(), status: audit.StatusInvalid, wantsAll: wantsAll(a.meta), key: keyOf(a.meta), trace: traceOf(ctx)}
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
@@ -111,7 +113,7 @@ func plan(c *call, a attempt) error {
 
 // limit stops an agent that runs in circles or too fast.
 func (s *Server) limit(c *call) error {
-	ok, v := s.o.Limits.Admit(c.begun, c.key(), s.o.Log.Digest(c.args.Canonical()))
+	ok, v := s.o.Limits.Admit(c.begun, c.counted(), s.o.Log.Digest(c.args.Canonical()))
 	c.judged.Session = s.o.Limits.Session(c.peer.Session)
 	if ok {
 		return nil
@@ -121,8 +123,8 @@ func (s *Server) limit(c *call) error {
 	return errStopped
 }
 
-// key is whose call of what this is, for the limits.
-func (c *call) key() limits.Key {
+// counted is whose call of what this is, for the limits.
+func (c *call) counted() limits.Key {
 	return limits.Key{
 		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
 	}
@@ -240,7 +242,7 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 			s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
 		}
 	}
-	s.o.Limits.Observe(s.o.Now(), c.key(), observed(c))
+	s.o.Limits.Observe(s.o.Now(), c.counted(), observed(c))
 	if _, err := s.o.Log.Append(ctx, s.outcomeRecord(c)); err != nil {
 		s.o.Logger.Error("record an outcome", "call", c.id, "err", err)
 		c.answer = unrecorded(c, err)

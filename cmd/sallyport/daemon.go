@@ -43,6 +43,8 @@ type daemon struct {
 	mcp    *mcpserver.Server
 	tokens *identity.Store
 
+	telemetry *telemetry
+
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
 	stop context.CancelFunc
@@ -79,10 +81,14 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
+	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
+		return nil, err
+	}
 	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
+		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -127,6 +133,9 @@ func (d *daemon) event(name string, detail any) error {
 // close closes what is open, in the opposite order.
 func (d *daemon) close() {
 	var errs []error
+	if d.telemetry != nil {
+		errs = append(errs, d.telemetry.close())
+	}
 	if d.runner != nil {
 		errs = append(errs, d.runner.Close())
 	}

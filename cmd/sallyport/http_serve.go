@@ -51,6 +51,10 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		o.ResourceMetadata = f.resource.URL()
 	}
 	f.endpoint = d.mcp.HTTP(o)
+	if err := d.gauges(f.endpoint); err != nil {
+		l.Close()
+		return nil, err
+	}
 	f.server = &http.Server{
 		Handler:           mcpserver.Guard(o, d.touching(f.routes())),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -78,6 +82,7 @@ func (f *front) routes() http.Handler {
 	}
 	m.HandleFunc("GET /healthz", f.health.healthz)
 	m.HandleFunc("GET /readyz", f.health.readyz)
+	m.Handle("GET /metrics", f.scraped(f.d.telemetry.handler()))
 	if f.verifier != nil {
 		m.Handle("GET "+identity.ResourcePath, f.resource)
 		m.Handle("GET "+identity.ResourcePath+"/mcp", f.resource)
