@@ -136,6 +136,9 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 	}
 	o, err := c.do(ctx, p.command)
 	stop()
+	if p.write == WriteDirect { // also when the run was cut short
+		res.Denials = append(res.Denials, holdNew(p.workspace, p.protected, p.terms)...)
+	}
 	if err != nil {
 		return runError(ctx, err)
 	}

@@ -84,6 +84,56 @@ func pins(workspace string, protected []string) []string {
 	return slices.Compact(list)
 }
 
+// holdNew moves protected paths that a run with direct writes made out of the
+// way: where there was nothing, no mount could stand guard. A repository's own
+// are left alone when the run made the repository. The paths are followed on
+// descriptors through no symbolic link, because the run's files are not to be
+// trusted.
+func holdNew(workspace string, before []string, t Terms) []Denial {
+	root, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(root)
+	hadGit := slices.ContainsFunc(before, func(p string) bool { return under(p, filepath.Join(workspace, ".git")) })
+	var denials []Denial
+	for _, rel := range slices.Concat(protectedPaths, t.Protected) {
+		rel = filepath.Clean("/" + rel)[1:]
+		if rel == "" || slices.Contains(before, filepath.Join(workspace, rel)) || under(rel, ".git") && !hadGit {
+			continue
+		}
+		if held, ok := holdOne(root, rel); ok {
+			denials = append(denials, Denial{
+				What:   fmt.Sprintf("%s was made by the command and moved to %s: protected path", rel, held),
+				Remedy: "ask a person to put it in place: protected paths are not for commands to make",
+			})
+		}
+	}
+	return denials
+}
+
+// holdOne moves one path aside, within its folder.
+func holdOne(root int, rel string) (held string, ok bool) {
+	dir, err := unix.Openat2(root, filepath.Dir(rel), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(dir)
+	name := filepath.Base(rel)
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return "", false
+	}
+	to := "held-by-sallyport-" + randomName()[:6] + "-" + strings.TrimPrefix(name, ".")
+	if unix.Renameat2(dir, name, dir, to, unix.RENAME_NOREPLACE) != nil {
+		return "", false
+	}
+	return filepath.Join(filepath.Dir(rel), to), true
+}
+
 // entries are the sorted names in a folder.
 func entries(dir string) []string {
 	f, err := os.Open(dir)

@@ -37,7 +37,7 @@ type daemon struct {
 
 	log    *audit.Log
 	desk   *approval.Desk
-	judge  *judge
+	judges *judges
 	limits *limits.Limiter
 	runner *sandbox.Runner
 	mcp    *mcpserver.Server
@@ -73,18 +73,18 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
-	if d.judge, err = newJudge(ctx, c); err != nil {
+	if d.judges, err = newJudges(ctx, p, c); err != nil {
 		return nil, err
 	}
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
-	d.limits = limits.New(d.judge.engine.Data().Limits)
+	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Gate: d.judge.gate, Desk: d.desk, Runner: d.runner, Log: d.log,
+		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 	})
-	return d, d.event("policy.load", map[string]string{"revision": d.judge.engine.Revision()})
+	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
 
 // openDesk opens the approvals desk, whose every step is recorded before it
@@ -166,7 +166,8 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.touch()
 	d.busy.Go(func() { d.accept(ctx, agents) })
 	d.busy.Go(func() { _ = control.Serve(people) })
-	d.busy.Go(func() { d.judge.engine.Watch(ctx, d.policyEdited) })
+	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
+	d.judges.watch(d.judges.base.engine)
 	d.busy.Go(func() { d.followDesk(ctx) })
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
@@ -191,7 +192,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 		name, detail["error"] = "policy.refused", e.Err.Error()
 		d.logger.Error("the policy edit is refused; the one before it still decides", "err", e.Err)
 	} else {
-		d.limits.Configure(d.judge.engine.Data().Limits)
+		d.limits.Configure(d.judges.base.engine.Data().Limits)
 		d.logger.Info("policy loaded", "revision", e.Revision)
 	}
 	if err := d.event(name, detail); err != nil {

@@ -42,9 +42,7 @@ func (w *walker) builtin(c *call) {
 	case "source", ".":
 		w.source(c)
 	case "trap":
-		if len(c.args) > 1 && !c.args[0].opaque {
-			w.within("trap", true).text(c.args[0].s)
-		}
+		w.trap(c)
 	case "alias":
 		w.setAlias(args)
 	case "shift":
@@ -72,6 +70,10 @@ func (w *walker) builtin(c *call) {
 				w.subscript(args[i+1].s)
 			}
 		}
+	case "hash":
+		if v, ok := c.value("-p"); ok && len(c.args) > 0 {
+			w.sc.aliases.set(c.args[0].s, quote(v.s))
+		}
 	case "complete", "bind", "fc":
 		for i, a := range args {
 			if (a.s == "-C" || a.s == "-x" || a.s == "-e") && i+1 < len(args) {
@@ -80,6 +82,9 @@ func (w *walker) builtin(c *call) {
 		}
 	case "export", "readonly", "declare", "typeset", "local":
 		for _, a := range args {
+			if a.opaque {
+				w.sc.taint()
+			}
 			if n, v, ok := strings.Cut(a.s, "="); ok && !a.opaque && syntax.ValidName(n) {
 				w.sc.set(n, scalar(v))
 				if c.name == "export" {
@@ -111,9 +116,38 @@ func (w *walker) leave(c *call) {
 			w.sc.dead = endsCall
 		}
 	default:
-		note(w.turns)
-		if len(c.s.argv) == 1 && sure && w.turns != nil {
+		for _, states := range w.turns {
+			note(states)
+		}
+		if len(c.s.argv) == 1 && sure && len(w.turns) > 0 {
 			w.sc.dead = endsTurn
+		}
+	}
+}
+
+// trap walks a trap's text now and, since it runs later, once more when the
+// shell ends. Between the two its variables may hold anything.
+func (w *walker) trap(c *call) {
+	if len(c.args) < 2 {
+		return
+	}
+	if c.args[0].opaque {
+		c.opaque = "runs a text known only when it runs"
+		return
+	}
+	text := c.args[0].s
+	w.within("trap", true).text(text)
+	if !strings.ContainsAny(text, "$`") {
+		return
+	}
+	for _, sig := range c.args[1:] {
+		switch strings.TrimPrefix(sig.s, "SIG") {
+		case "EXIT", "0":
+			w.in.traps = append(w.in.traps, trap{text, w})
+		default:
+			d := w.within("trap", true)
+			d.sc.taint()
+			d.text(text)
 		}
 	}
 }
@@ -149,6 +183,7 @@ func (w *walker) eval(c *call, args []word) {
 	for i, a := range args {
 		if a.opaque {
 			c.opaque = "eval of a text known only when it runs"
+			defer w.sc.taint()
 		}
 		parts[i] = a.s
 	}
@@ -161,6 +196,13 @@ func (w *walker) source(c *call) {
 		return
 	}
 	d := w.within("source", false)
+	d.calls = &[]*scope{}
+	defer func() {
+		d.landed(d.calls, endsCall)
+		if c.opaque != "" {
+			w.sc.taint()
+		}
+	}()
 	if len(c.args) > 1 {
 		old := w.sc.params
 		d.sc.params = c.args[1:]
@@ -239,7 +281,8 @@ func (w *walker) enter(s simple, f body) {
 	c.src = f.src
 	c.forks = 0
 	var calls []*scope
-	c.calls, c.turns = &calls, nil
+	locals := map[string]variable{}
+	c.calls, c.turns, c.locals = &calls, nil, &locals
 	oldParams, oldArgs := w.sc.params, w.sc.args
 	w.sc.params, w.sc.args = s.argv[1:], true
 	c.redirs = append(slices.Clone(w.redirs), s.redirs...)
@@ -249,6 +292,10 @@ func (w *walker) enter(s simple, f body) {
 		c.stmt(f.stmt)
 	}
 	c.landed(&calls, endsCall)
+	for name, old := range locals {
+		// A local declared in a branch that was not taken is none: both hold.
+		w.sc.vars.set(name, old.join(w.sc.get(name)))
+	}
 	w.sc.params, w.sc.args = oldParams, oldArgs
 }
 
@@ -289,11 +336,17 @@ func (w *walker) readVars(c *call) {
 		names = []word{{s: "REPLY"}}
 	}
 	for _, n := range names {
+		if n.opaque {
+			w.sc.taint()
+		}
 		w.subscript(n.s)
 		w.sc.set(n.s, unknowable)
 	}
 	if c.name != "read" && w.stdin != nil && len(c.args) > 0 && (len(c.opts) == 0 || len(c.opts) == 1 && c.opts[0].name == "-t") {
 		w.sc.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
+	}
+	if sep, ok := c.s.assigns["IFS"]; ok && strings.Trim(sep, " \t\n") != "" || w.sc.Get("IFS").Str != " \t\n" {
+		return
 	}
 	if c.name != "read" || w.stdin == nil || len(c.opts) > 0 && !(len(c.opts) == 1 && c.opts[0].name == "-r") {
 		return
@@ -317,6 +370,9 @@ func (w *walker) printfTo(args []word) {
 		return
 	}
 	w.subscript(args[1].s)
+	if args[1].opaque {
+		w.sc.taint()
+	}
 	plainArgs := make([]string, 0, len(args))
 	for _, a := range args[2:] {
 		if a.opaque {
@@ -366,6 +422,7 @@ func (w *walker) assign(a *syntax.Assign) {
 	if _, ok := w.sc.exports.get(name); ok {
 		w.sc.exports.set(name, w.sc.Get(name).Str)
 	}
+	w.variableRuns(name)
 }
 
 // value is what a word assigned to a variable may be, in every world.
@@ -444,35 +501,82 @@ func (w *walker) assignArray(a *syntax.Assign) {
 // keeps apart from other commands.
 func (w *walker) declare(c *syntax.DeclClause) {
 	argv := []word{{s: c.Variant.Value}}
-	assigns := map[string]string{}
-	assoc, nameref := false, false
+	assigns, dark := map[string]string{}, map[string]bool{}
+	attr := ""
+	if c.Variant.Value == "readonly" {
+		attr = isFixed
+	}
 	for _, a := range c.Args {
 		w.assignSubsts(a)
 		if a.Name == nil {
 			v := w.one(a.Value)
-			assoc = assoc || strings.HasPrefix(v.s, "-") && strings.Contains(v.s, "A")
-			nameref = nameref || strings.HasPrefix(v.s, "-") && strings.Contains(v.s, "n")
+			if c.Variant.Value != "export" {
+				attr = attribute(v.s, attr)
+			}
 			argv = append(argv, v)
 			w.declareText(c.Variant.Value, v)
 			continue
 		}
-		w.assign(a)
-		if assoc || nameref {
-			w.sc.set(a.Name.Value, unknowable)
-		}
+		w.declareOne(a, attr)
 		v := word{s: a.Name.Value}
 		if !a.Naked {
 			val := w.sc.Get(a.Name.Value)
 			v.s += "=" + val.String()
 			v.opaque = w.sc.get(a.Name.Value).unknown
 			assigns[a.Name.Value] = val.String()
+			dark[a.Name.Value] = v.opaque
 		}
 		if c.Variant.Value == "export" {
 			w.sc.exports.set(a.Name.Value, w.sc.Get(a.Name.Value).String())
 		}
 		argv = append(argv, v)
 	}
-	w.emit(simple{argv: argv, assigns: assigns})
+	n, cl := w.emit(simple{argv: argv, assigns: assigns, dark: dark})
+	if cl == nil || len(assigns) == 0 || c.Variant.Value == "local" {
+		return
+	}
+	cl.environment(assigns)
+	w.in.facts.Cmds[n].Targets = append(w.in.facts.Cmds[n].Targets, cl.targets...)
+}
+
+// attribute is what declare's flags do to later assignments.
+func attribute(flags, old string) string {
+	if !strings.HasPrefix(flags, "-") {
+		return old
+	}
+	for _, f := range flags[1:] {
+		switch f {
+		case 'n':
+			return isRef
+		case 'i', 'u', 'l', 'c', 'A':
+			old = isShaped
+		case 'r':
+			if old == "" {
+				old = isFixed
+			}
+		}
+	}
+	return old
+}
+
+func (w *walker) declareOne(a *syntax.Assign, attr string) {
+	name := a.Name.Value
+	w.localize(name)
+	switch attr {
+	case isRef:
+		w.sc.taint()
+		w.sc.vars.set(name, unknowable)
+		w.sc.special.set(name, isRef)
+	case isShaped:
+		w.sc.special.set(name, isShaped)
+		w.sc.vars.set(name, unknowable)
+	default:
+		w.assign(a)
+		if attr != "" {
+			w.sc.special.set(name, attr)
+		}
+	}
+	w.variableRuns(name)
 }
 
 // declareText performs export "$x" where the expansion makes the assignment.
@@ -485,6 +589,39 @@ func (w *walker) declareText(variant string, v word) {
 	w.sc.set(n, scalar(val))
 	if variant == "export" {
 		w.sc.exports.set(n, val)
+	}
+}
+
+// localize remembers what a variable was before the function around declared it.
+func (w *walker) localize(name string) {
+	if w.locals == nil {
+		return
+	}
+	if _, ok := (*w.locals)[name]; ok {
+		return
+	}
+	old, ok := w.sc.variable(name)
+	if !ok {
+		old = unset
+	}
+	(*w.locals)[name] = old
+}
+
+// variableRuns walks the text of a variable that the shell itself runs.
+func (w *walker) variableRuns(name string) {
+	switch name {
+	case "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "BASH_ENV", "ENV":
+	default:
+		return
+	}
+	for _, text := range w.sc.get(name).alts {
+		d := w.within(name, true)
+		switch {
+		case name == "PROMPT_COMMAND":
+			d.text(text)
+		case strings.ContainsAny(text, "$`"):
+			d.subscript("[" + text)
+		}
 	}
 }
 

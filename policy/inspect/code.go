@@ -202,7 +202,7 @@ func (w *walker) callIn(c *call, r codeRule, head, rest string) {
 // maybeText walks a text found in code: when it does not parse it is no shell
 // text, and that is no alarm.
 func (w *walker) maybeText(text string) {
-	if f, reason := parse(text, maxText); reason == "" && w.depth <= maxDepth {
+	if f, reason := w.in.parse(text, maxText); reason == "" && w.depth <= maxDepth {
 		c := *w
 		c.src = text
 		c.stmts(f.Stmts)

@@ -15,6 +15,7 @@ import (
 type simple struct {
 	argv    []word
 	assigns map[string]string
+	dark    map[string]bool // assignments whose value is not known
 	redirs  []*syntax.Redirect
 	loose   bool // an alternative reading: variables nobody set taken as empty
 	pos     int  // unused text position; -1 for none
@@ -74,7 +75,8 @@ func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if len(argv) == 0 {
 		return
 	}
-	s := simple{argv: argv, assigns: w.prefix(c.Assigns), redirs: redirs}
+	s := simple{argv: argv, redirs: redirs}
+	s.assigns, s.dark = w.prefix(c.Assigns)
 	if argv[0].opaque && x.bare {
 		w.bareName(c, s)
 	}
@@ -92,17 +94,21 @@ func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 }
 
 // prefix are the assignments before a command; they hold for it alone.
-func (w *walker) prefix(as []*syntax.Assign) map[string]string {
+func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[string]bool) {
 	if len(as) == 0 {
-		return nil
+		return nil, nil
 	}
-	out := make(map[string]string, len(as))
+	out, dark = make(map[string]string, len(as)), map[string]bool{}
 	for _, a := range as {
 		if a.Name != nil {
-			out[a.Name.Value] = w.one(a.Value).s
+			v := w.one(a.Value)
+			out[a.Name.Value] = v.s
+			if v.opaque {
+				dark[a.Name.Value] = true
+			}
 		}
 	}
-	return out
+	return out, dark
 }
 
 // alternatives are the variables in a command that may have several values.

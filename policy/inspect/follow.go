@@ -21,6 +21,9 @@ func (w *walker) follow(c *call) {
 	if c.p != nil {
 		c.operands(c.p.ops)
 	}
+	if len(c.s.assigns) > 0 {
+		c.environment(c.s.assigns)
+	}
 	c.special()
 	c.program()
 }
@@ -116,7 +119,7 @@ func (c *call) inner(via string) *walker {
 		d.sc.exports.set(k, v)
 		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && c.name != "xargs" {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -149,6 +152,9 @@ func (c *call) program() {
 	d.sc.params, d.sc.args = c.s.argv[1:], true
 	d.scriptFile(c, word{s: abs}, "")
 }
+
+// remote wrappers hand their standard input to a command elsewhere.
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose sshpass systemd-run su runuser")
 
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")

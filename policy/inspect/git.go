@@ -28,13 +28,6 @@ func (c *call) git() {
 			c.target(opExec, o.value)
 		}
 	}
-	for k, v := range c.s.assigns {
-		switch k {
-		case "GIT_SSH_COMMAND", "GIT_PAGER", "PAGER", "GIT_EDITOR", "EDITOR", "VISUAL", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS",
-			"SSH_ASKPASS", "GIT_SEQUENCE_EDITOR", "GIT_PROXY_COMMAND":
-			c.shell(word{s: v}, k)
-		}
-	}
 	if len(c.args) == 0 {
 		return
 	}

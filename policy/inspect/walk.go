@@ -21,11 +21,12 @@ type walker struct {
 	depth int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
-	funcs   []*syntax.Stmt // bodies of the functions on the way down
-	escapes *[]*scope      // states in which an expansion may fail, which ends the line
-	turns   *[]*scope      // states in which the loop around may end early
-	calls   *[]*scope      // states in which the function around may return
-	forks   int            // pipes and background jobs since the innermost function began
+	funcs   []*syntax.Stmt       // bodies of the functions on the way down
+	escapes *[]*scope            // states in which an expansion may fail, which ends the line
+	turns   []*[]*scope          // states in which the loops around may end early, outermost first
+	calls   *[]*scope            // states in which the function around may return
+	locals  *map[string]variable // variables of the function around, as they were before
+	forks   int                  // pipes and background jobs since the innermost function began
 }
 
 func known(s string) *string { return &s }
@@ -53,7 +54,7 @@ func (w *walker) textWithin(text string, limit int) {
 		w.in.opaque("texts inside texts, deeper than can be looked at")
 		return
 	}
-	f, reason := parse(text, limit)
+	f, reason := w.in.parse(text, limit)
 	if reason != "" {
 		w.in.opaque(reason)
 		w.in.scanLines(text, "")
@@ -313,7 +314,7 @@ func (w *walker) while(c *syntax.WhileClause) {
 	w.maybe(func(w *walker) {
 		var turns []*scope
 		d := *w
-		d.turns = &turns
+		d.turns = append(slices.Clone(w.turns), &turns)
 		w = &d
 		defer w.landed(&turns, endsTurn)
 		before := w.sc.fork()
@@ -383,7 +384,7 @@ func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
 	}
 	var turns []*scope
 	d := *w
-	d.turns = &turns
+	d.turns = append(slices.Clone(w.turns), &turns)
 	for _, it := range items {
 		if it.opaque {
 			w.sc.set(l.Name.Value, unknowable)
@@ -418,6 +419,7 @@ func (w *walker) arith(e syntax.ArithmExpr) {
 		return
 	}
 	w.node(e)
+	w.numeric(e)
 	x := &expander{w: w, src: w.src}
 	if x.sums(e) {
 		w.evaluate(e)
@@ -438,6 +440,14 @@ func (w *walker) test(t syntax.TestExpr) {
 	case *syntax.BinaryTest:
 		w.test(t.X)
 		w.test(t.Y)
+		switch t.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{t.X, t.Y} {
+				if wd, ok := side.(*syntax.Word); ok {
+					w.number(w.one(wd).s, 0)
+				}
+			}
+		}
 	case *syntax.UnaryTest:
 		w.test(t.X)
 		if wd, ok := t.X.(*syntax.Word); ok {
@@ -467,6 +477,33 @@ func (w *walker) subscript(s string) {
 	c.substs([]*syntax.Word{wd})
 }
 
+// numeric walks what evaluating an arithmetic expression runs beyond its own
+// substitutions: bash evaluates the values of its variables too.
+func (w *walker) numeric(e syntax.ArithmExpr) {
+	if e == nil {
+		return
+	}
+	syntax.Walk(e, func(n syntax.Node) bool {
+		if wd, ok := n.(*syntax.Word); ok {
+			w.number(w.one(wd).s, 0)
+			return false
+		}
+		return true
+	})
+}
+
+func (w *walker) number(s string, depth int) {
+	w.subscript(s)
+	if !syntax.ValidName(s) || depth > 8 {
+		return
+	}
+	for _, v := range w.sc.get(s).alts {
+		if v != s {
+			w.number(v, depth+1)
+		}
+	}
+}
+
 // substs walks the commands that the expansion of words runs.
 func (w *walker) substs(words []*syntax.Word) {
 	for _, wd := range words {
@@ -492,11 +529,24 @@ func (w *walker) node(n syntax.Node) {
 			if n.Excl || n.Slice != nil || n.Index != nil {
 				w.mayFail()
 			}
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" && n.Param != nil {
+				w.prompted(n.Param.Value)
+			}
 		case *syntax.ArithmExp:
 			w.mayFail()
+			w.numeric(n.X)
 		}
 		return true
 	})
+}
+
+// prompted walks what ${x@P} runs: the substitutions in the value of x.
+func (w *walker) prompted(name string) {
+	if ok, _ := w.known(name); !ok {
+		w.in.opaque("${" + name + "@P} runs a text known only when it runs")
+		return
+	}
+	w.subscript("[" + w.sc.Get(name).String())
 }
 
 func (w *walker) inner(via string, stmts []*syntax.Stmt) {
@@ -539,7 +589,12 @@ func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
 				return known(d.s + "\n"), true
 			}
 			return nil, true
-		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+		case syntax.RdrIn:
+			if s, ok := w.file(w.one(r.Word)); ok {
+				return known(s), true
+			}
+			return nil, true
+		case syntax.RdrInOut, syntax.DplIn:
 			return nil, true
 		}
 	}

@@ -211,6 +211,14 @@ func (g *generation) join(in Input, f policy.Facts, hits []fired) policy.Decisio
 		h := broken("policy.undefined", "", "only shadowed rules speak of this", "ask the person you work for")
 		d.Tier, d.Verdict, d.Rules = h.Tier, h.Verdict, append(d.Rules, h.RuleHit)
 	}
+	if highest := g.data.Agent(in.Call.Name).MaxTier; d.Tier > highest {
+		d.Verdict = policy.Deny
+		d.Rules = append(d.Rules, policy.RuleHit{
+			ID: "policy.max-tier", Tier: d.Tier, Verdict: policy.Deny,
+			Reason: fmt.Sprintf("the policy lets this agent act up to %s and the call is %s", highest, d.Tier),
+			Remedy: "ask whoever owns the policy data (agents) for a higher tier",
+		})
+	}
 	slices.SortStableFunc(d.Rules, stricterFirst)
 	d.Rules = slices.Compact(d.Rules)
 	d.Obligations = g.obligations(d.Tier, f, counted)

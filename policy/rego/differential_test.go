@@ -177,6 +177,15 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, policy.Ask, d.Verdict, "network is confirmed by a person under every preset")
 }
 
+func TestHighestTierOfAnAgent(t *testing.T) {
+	t.Parallel()
+	e := load(t, Layer{Name: "user", FS: files("x.yaml", "sallyport:\n  agents: {claude-code: {max_tier: L1}}\n")})
+	d := decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{command("git", "commit")}})
+	assert.Equal(t, policy.Deny, d.Verdict)
+	assert.Equal(t, "policy.max-tier", d.Rules[0].ID)
+	assert.Equal(t, policy.Allow, decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{command("make")}}).Verdict)
+}
+
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	e := load(t)

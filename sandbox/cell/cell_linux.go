@@ -50,11 +50,8 @@ func Cell() error {
 	} else {
 		err = conn.Send(ready)
 	}
-	if errors.Is(err, unix.EPIPE) || ready.Error != "" {
-		return nil // the daemon knows, or is gone
-	}
-	if err != nil {
-		return err
+	if err != nil || ready.Error != "" {
+		return hungUp(err)
 	}
 	var run Run
 	stdio, err := conn.Receive(&run)
@@ -65,7 +62,7 @@ func Cell() error {
 		return fmt.Errorf("read the command: %w", err)
 	}
 	if s.spec.Flags&unix.CLONE_NEWPID != 0 {
-		return conn.Send(s.run(run, stdio))
+		return hungUp(conn.Send(s.run(run, stdio)))
 	}
 	// Nobody ends our children for us: when the daemon hangs up, we do.
 	go func() {
@@ -76,7 +73,15 @@ func Cell() error {
 	}()
 	exit := s.run(run, stdio)
 	killTree(os.Getpid())
-	return conn.Send(exit)
+	return hungUp(conn.Send(exit))
+}
+
+// hungUp drops the error that says the daemon is gone: that is no failure.
+func hungUp(err error) error {
+	if errors.Is(err, unix.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // rehearse goes the way of a command with a program that does not exist, which
