@@ -110,7 +110,7 @@ func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
 	d.sc.asChild()
-	if c.dir != "" {
+	if c.dir != "" && !remote[c.name] {
 		d.sc.set("PWD", scalar(c.dir))
 	} else {
 		d.sc.set("PWD", unknowable)
@@ -119,7 +119,7 @@ func (c *call) inner(via string) *walker {
 		d.sc.exports.set(k, v)
 		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && !c.handsOn() {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -153,8 +153,13 @@ func (c *call) program() {
 	d.scriptFile(c, word{s: abs}, "")
 }
 
+// handsOn tells of other wrappers whose standard input is that of what they run.
+func (c *call) handsOn() bool {
+	return c.name == "xargs" || c.name == "sshpass" || c.name == "systemd-run" || c.name == "su" || c.name == "runuser"
+}
+
 // remote wrappers hand their standard input to a command elsewhere.
-var remote = set("ssh docker podman nerdctl kubectl oc docker-compose sshpass systemd-run su runuser")
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose")
 
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")

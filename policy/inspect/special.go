@@ -235,8 +235,8 @@ func (c *call) vim() {
 			c.shell(word{s: t[i+1:]}, "-c")
 		}
 		if i := strings.Index(t, "system("); i >= 0 {
-			if lits, _, _ := literals("(", t[i+len("system("):]); len(lits) > 0 {
-				c.shell(word{s: lits[0]}, "system()")
+			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
+				c.shell(word{s: a.lits[0]}, "system()")
 			}
 		}
 	}
