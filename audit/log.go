@@ -136,7 +136,7 @@ func Open(dir string, o Options) (*Log, error) {
 }
 
 func open(dir string, o Options) (*Log, error) {
-	k, err := loadKeys(dir, true)
+	k, err := loadKeys(dir)
 	if err != nil {
 		return nil, err
 	}

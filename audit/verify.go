@@ -44,7 +44,8 @@ type Report struct {
 	First           Seq          `json:"first"` // oldest record that is kept
 	Root            string       `json:"root"`  // base64
 	AnchoredThrough int64        `json:"anchored_through"`
-	Problems        []Problem    `json:"problems"` // never nil
+	Retired         []Tombstone  `json:"retired,omitempty"` // tombstones in the records that are kept
+	Problems        []Problem    `json:"problems"`          // never nil
 }
 
 // Problem is one thing that is not as it must be.

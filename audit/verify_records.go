@@ -114,6 +114,8 @@ func (v *verification) follow(seq Seq, raw []byte) {
 		v.sawSealed(seq, raw)
 	case l.kind == KindEvent && bytes.Contains(raw, markEpoch):
 		v.sawEpoch(seq, raw)
+	case l.kind == KindEvent && bytes.Contains(raw, markRetired):
+		v.sawRetired(seq, raw)
 	}
 }
 
@@ -209,6 +211,7 @@ func (v *verification) finish() Report {
 	for _, a := range v.anchors {
 		v.problem(VerifyTruncated, Seq(max(v.tree.size, 1)-1), "an anchor covers %d records and %d are there", a.size, v.tree.size)
 	}
+	v.retired()
 	rep := v.report
 	rep.Records = v.tree.size
 	root := v.tree.root()
@@ -234,11 +237,12 @@ type skimmed struct {
 }
 
 var (
-	markSeq    = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
-	markKind   = []byte(`"kind":"`)
-	markIntent = []byte(`"intent":`)
-	markSealed = []byte(`"event":"` + eventSealed + `"`)
-	markEpoch  = []byte(`"event":"` + eventEpoch + `"`)
+	markSeq     = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
+	markKind    = []byte(`"kind":"`)
+	markIntent  = []byte(`"intent":`)
+	markSealed  = []byte(`"event":"` + eventSealed + `"`)
+	markRetired = []byte(`"event":"` + eventRetired + `"`)
+	markEpoch   = []byte(`"event":"` + eventEpoch + `"`)
 )
 
 // skim reads the fixed start of a stored record. A quote inside of a string is
