@@ -55,6 +55,7 @@ type Record struct {
 	Event   string        `json:"event,omitempty"` // KindEvent: "start", "policy.load", "approval.approved" …
 
 	Call    string `json:"call,omitempty"`   // call id, the same in intent and outcome
+	Key     string `json:"key,omitempty"`    // the client's idempotency key, see ByKey
 	Intent  *Seq   `json:"intent,omitempty"` // KindOutcome: the intent it closes
 	Session string `json:"session,omitempty"`
 	Agent   string `json:"agent,omitempty"`

@@ -126,9 +126,12 @@ type Exec struct {
 	Env     map[string]string `json:"env,omitempty"`   // added to the cell's clean environment
 	Stdin   []byte            `json:"stdin,omitempty"` //
 	Timeout time.Duration     `json:"timeout,omitempty"`
-	// Write is how much of the workspace the plan asks to write. The decision
-	// may lower it (Terms.Write), never raise it.
+	// Write is the most that the plan could use. The decision says how much of
+	// it the run gets (Terms.Write); it can lower it, never raise it.
 	Write WriteMode `json:"write"`
+	// Asked is set when the caller asked to write in so many words. Without it
+	// the command is judged as one that only may turn out to write.
+	Asked bool `json:"asked,omitempty"`
 	// Net lists the endpoints the plan asks to reach; empty means none.
 	Net []Endpoint `json:"net,omitempty"`
 }
