@@ -207,3 +207,20 @@ func TestABatchTakesUpWhatWaits(t *testing.T) {
 	require.Equal(t, approval.StateDenied, b.Outcomes[0].State, "an answer given already is given again")
 	require.Equal(t, approval.StatePending, b.Outcomes[1].State)
 }
+
+func TestTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	waits := f.settle(t, edit(args(`1`), tier(policy.L3))).Request.ID
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{Scope: approval.Session})
+	require.NoError(t, err)
+	other := f.settle(t, edit(func(a *approval.Ask) { a.Subject.Session = "s2" })).Request.ID
+	require.NoError(t, f.EndSession("s1", "the session ended"))
+	for id, want := range map[string]approval.State{waits: approval.StateWithdrawn, id: approval.StateWithdrawn, other: approval.StatePending} {
+		r, err := f.Get(id)
+		require.NoError(t, err)
+		require.Equal(t, want, r.State)
+	}
+	require.Equal(t, approval.StatePending, f.settle(t, edit()).State, "its grant is gone too")
+}
