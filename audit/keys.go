@@ -12,15 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/mod/sumdb/note"
 )
 
 // Files of a log's directory, all 0600.
 const (
-	signingKeyFile   = "signing.key" // note signer key, secret
-	publicKeysFile   = "signing.pub" // note verifier keys, one a line, oldest first
-	redactionKeyFile = "redact.key"  // hex, secret: keys placeholders and digests
+	signingKeyFile   = "signing.key"  // note signer key, secret
+	nextKeyFile      = "signing.next" // the same while RotateKey is under way
+	publicKeysFile   = "signing.pub"  // note verifier keys, one a line, oldest first
+	redactionKeyFile = "redact.key"   // hex, secret: keys placeholders and digests
 	lockFile         = "lock"
 	ballastFile      = "ballast"
 )
@@ -30,8 +32,37 @@ type keys struct {
 	origin string // key name and origin of every checkpoint
 	signer note.Signer
 	public []string // verifier keys, oldest first
-	known  note.Verifiers
+	known  *keyRing
 	redact []byte
+}
+
+// keyRing is a note.Verifiers that a key can be added to while others look.
+type keyRing struct {
+	mu   sync.RWMutex
+	list []note.Verifier
+}
+
+// Verifier implements note.Verifiers.
+func (r *keyRing) Verifier(name string, hash uint32) (note.Verifier, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, v := range r.list {
+		if v.Name() == name && v.KeyHash() == hash {
+			return v, nil
+		}
+	}
+	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
+}
+
+func (r *keyRing) add(public string) error {
+	v, err := note.NewVerifier(public)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, v)
+	return nil
 }
 
 // loadKeys reads the keys of dir; with create it makes those of a new log.
@@ -55,7 +86,7 @@ func loadKeys(dir string, create bool) (keys, error) {
 		return keys{}, fmt.Errorf("read the log's public keys: %w", err)
 	}
 	k.public = strings.Fields(string(text))
-	if k.known, err = verifiers(k.public); err != nil {
+	if k.known, err = newKeyRing(k.public); err != nil {
 		return keys{}, fmt.Errorf("read the log's public keys %s: %w", path(publicKeysFile), err)
 	}
 	if text, err = os.ReadFile(path(redactionKeyFile)); err != nil {
@@ -67,16 +98,14 @@ func loadKeys(dir string, create bool) (keys, error) {
 	return k, nil
 }
 
-func verifiers(public []string) (note.Verifiers, error) {
-	list := make([]note.Verifier, 0, len(public))
+func newKeyRing(public []string) (*keyRing, error) {
+	r := &keyRing{}
 	for _, text := range public {
-		v, err := note.NewVerifier(text)
-		if err != nil {
+		if err := r.add(text); err != nil {
 			return nil, err
 		}
-		list = append(list, v)
 	}
-	return note.VerifierList(list...), nil
+	return r, nil
 }
 
 // createKeys makes the keys of a new log. The signing key is written last: it

@@ -74,7 +74,10 @@ func (l *Log) seal(first Seq) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.append(l.sealer.ctx, Record{Kind: KindEvent, Event: eventSealed, Detail: detail}, &first)
+	if err := l.indexSegment(l.sealer.ctx, first); err != nil {
+		return err
+	}
+	_, err = l.append(l.sealer.ctx, Record{Kind: KindEvent, Event: eventSealed, Detail: detail}, func(w *waiter) { w.sealed = &first })
 	return err
 }
 

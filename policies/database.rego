@@ -47,7 +47,7 @@ hit contains rego.metadata.rule().custom if {
 #   reason: it changes the schema or the rows of a database
 #   remedy: ask the person you work for to run the migration
 hit contains rego.metadata.rule().custom if {
-	input.unit == "cmd"
+	input.cmd.program in {"alembic", "prisma", "knex", "sequelize", "typeorm", "drizzle-kit", "diesel", "migrate", "atlas", "python", "python2", "python3"}
 	database_migrates
 }
 

@@ -138,6 +138,7 @@ git_pushed contains input.workspace.branch if count(input.cmd.args) < 2
 #   obligations: {write: direct}
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program == "git"
+	input.cmd.sub in {"filter-branch", "filter-repo", "update-ref", "reflog", "gc", "prune"}
 	git_destroys
 }
 
@@ -203,6 +204,11 @@ git_harmless_config if {
 	regex.match(`(?i)^(user\.(name|email|signingkey)|init\.defaultbranch|safe\.directory|advice\..+|color\..+|pull\.(rebase|ff)|push\.default|core\.(autocrlf|eol|filemode|quotepath|longpaths|ignorecase|abbrev)|fetch\.prune|merge\.(ff|conflictstyle)|commit\.gpgsign|tag\.gpgsign|rerere\.enabled|diff\.(algorithm|renames|colormoved)|log\..+|column\..+|branch\.[^.]+\.(remote|merge|rebase)|merge\.[^.]+\.name|diff\.[^.]+\.(cachetextconv|binary|xfuncname))$`, a)
 }
 
+# Cheap looks before the dear ones.
+git_option_near if regex.match(`(?i) --[ureo]|ext::`, concat(" ", input.cmd.argv))
+
+git_setting_near if regex.match(` (-c|--[cC])`, concat(" ", input.cmd.argv))
+
 # METADATA
 # title: Git option that runs a program
 # custom:
@@ -212,6 +218,7 @@ git_harmless_config if {
 #   remedy: leave the option out
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program == "git"
+	git_option_near
 	some a in input.cmd.argv
 	regex.match(`(?i)^(--upload-p[a-z]*(=.*)?|--receive-p[a-z]*(=.*)?|--exec(=.*|-path=.+)|--ext-diff|--open-files-in-pager(=.*)?|ext::.*|.*=ext::.*)$`, a)
 }
@@ -225,6 +232,7 @@ hit contains rego.metadata.rule().custom if {
 #   remedy: leave the setting out
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program == "git"
+	git_setting_near
 	some a in input.cmd.argv
 	regex.match(`(?i)^(-c|--config-env=?|--config=?)?(core\.(fsmonitor|sshcommand|pager|editor|hookspath|askpass|gitproxy|alternaterefscommand)|alias\..+|credential\..*helper|diff\..*(command|textconv|external)|filter\..+|merge\..+\.driver|gpg\..*program|sequence\.editor|uploadpack\..+|protocol\..+|http\..*proxy|pager\..+|(diff|merge)tool\..+|interactive\.difffilter|url\..+\.(insteadof|pushinsteadof)|remote\..+\.(uploadpack|receivepack|proxy|vcs)|include(if\..+)?\.path|submodule\..+\.update|init\.templatedir|web\.browser|man\..+|browser\..+)(=.*)?$`, a)
 	not regex.match(`=(false|0|no|off|never|cat|/dev/null)?$`, a) # turns something off

@@ -220,3 +220,18 @@ guardrails_verdict_of(rule) := {"verdict": p.verdict} if {
 	some p in data.sallyport.patterns
 	p.id == rule
 } else := {}
+
+# METADATA
+# title: Code that hides what it runs
+# custom:
+#   id: guardrails.hidden-code
+#   tier: L3
+#   reason: it decodes text and runs it, so that nobody can read what will run
+#   remedy: write what it should run plainly
+hit contains rego.metadata.rule().custom if {
+	input.cmd.has.script == true
+	some c in input.cmd.script.findings
+	c.rule in {"code.spawn", "code.eval", "code.load"}
+	some a in input.cmd.argv
+	regex.match(`(?i)(b64decode|base64|fromhex|unhexlify|decompress|marshal\.loads|rot.?13|\^\s*ord\(|chr\(|atob\(|from\([^)]*['"](hex|base64)|pack\(["']H|decode_base64|unpack)`, a)
+}

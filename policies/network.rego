@@ -98,10 +98,7 @@ network_known(n) if network_allowed(n)
 #   remedy: ask the person you work for to send it
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program in {"curl", "wget", "http", "https", "xh"}
-	flag({
-		"-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json", "-F", "--form", "--form-string",
-		"-T", "--upload-file", "--post-data", "--post-file", "--body-data", "--body-file", "-Q", "--quote", "--mail-from", "--mail-rcpt",
-	})
+	flag(network_upload_flags)
 	not network_only_loopback
 }
 
@@ -110,6 +107,26 @@ network_only_loopback if {
 	every n in input.net {
 		network_loopback(n.host)
 	}
+}
+
+# METADATA
+# title: Upload of a file from outside the workspace
+# custom:
+#   id: network.upload-outside
+#   tier: L3
+#   reason: it sends a file of this machine
+#   remedy: send files of the workspace only
+hit contains rego.metadata.rule().custom if {
+	input.cmd.class == "dialler"
+	some r in input.cmd.reads
+	r.op == "read"
+	r.scope in {"outside", "device"}
+	flag(network_upload_flags)
+}
+
+network_upload_flags := {
+	"-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json", "-F", "--form", "--form-string",
+	"-T", "--upload-file", "--post-data", "--post-file", "--body-data", "--body-file", "-Q", "--quote", "--mail-from", "--mail-rcpt",
 }
 
 network_interpreters := {

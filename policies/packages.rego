@@ -135,7 +135,12 @@ hit contains rego.metadata.rule().custom if {
 #   remedy: leave publishing to the release process
 #   obligations: {write: transaction}
 hit contains rego.metadata.rule().custom if {
-	input.unit == "cmd"
+	input.cmd.program in {
+		"npm", "pnpm", "yarn", "bun", "cargo", "gem", "poetry", "uv", "flit", "hatch", "twine", "goreleaser",
+		"mvn", "gradle", "gradlew", "sbt", "dart", "mix", "cabal", "vsce", "ovsx", "lerna", "changeset",
+		"semantic-release", "charmcraft", "snapcraft", "conda", "anaconda", "nuget", "luarocks", "pod", "wasmer",
+		"wapm",
+	}
 	input.cmd.sub in packages_publishing[input.cmd.program]
 	not flag({"--dry-run"})
 	not asks_help

@@ -66,3 +66,41 @@ secrets_dials if {
 }
 
 secrets_dials if input.cmd.class in {"dialler", "resolver"}
+
+# METADATA
+# title: Hunt for secrets
+# custom:
+#   id: secrets.hunt
+#   tier: L3
+#   reason: it looks for secrets outside the workspace
+#   remedy: ask for the one value you need
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"find", "fd", "locate", "mdfind"}
+	secrets_outside
+	some a in input.cmd.argv
+	regex.match(`(?i)(id_(rsa|dsa|ecdsa|ed25519)|\.pem$|\.key$|\.p12$|\.pfx$|\.ppk$|\.kdbx$|\.jks$|\.asc$|\.gpg$|credential|passw|shadow$|secret|token|\.aws|\.ssh|\.gnupg|\.oci\b|\.azure|gcloud|\.kube|\.docker|\.netrc|\.git-credentials|wallet|places\.sqlite|login data|cookies|\.mozilla|chrom(e|ium)|bookmarks|keychain|_history)`, a)
+}
+
+# METADATA
+# title: Hunt for secrets in text
+# custom:
+#   id: secrets.hunt-text
+#   tier: L3
+#   reason: it searches files outside the workspace for secrets
+#   remedy: ask for the one value you need
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"grep", "egrep", "fgrep", "rg", "ag", "ack"}
+	secrets_outside
+	some a in input.cmd.argv
+	regex.match(`(?i)(passw(or)?d|secret|api[_-]?key|access[_-]?key|private key|token|credential|aws_)`, a)
+	not startswith(a, "/")
+}
+
+# A search beneath a path that is not the workspace's.
+secrets_outside if {
+	some r in input.cmd.reads
+	r.scope in {"outside", "home"}
+	not startswith(r.path, "/usr/")
+}
+
+secrets_outside if input.cmd.program in {"locate", "mdfind"}

@@ -80,14 +80,9 @@ system_installs if {
 #   reason: it formats, partitions or checks a disk
 #   remedy: make an image file in the workspace and work on that
 hit contains rego.metadata.rule().custom if {
-	input.unit == "cmd"
-	system_disk
+	input.cmd.class == "disk"
 	not asks_help
 }
-
-system_disk if input.cmd.class == "disk"
-
-system_disk if startswith(input.cmd.program, "mkfs.")
 
 # METADATA
 # title: Owner changed
@@ -100,6 +95,30 @@ system_disk if startswith(input.cmd.program, "mkfs.")
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program in {"chown", "chgrp"}
 	not asks_help
+	not system_owner_stays
+}
+
+# METADATA
+# title: Owner changed in the workspace
+# custom:
+#   id: system.chown-workspace
+#   tier: L2
+#   reason: it changes who owns files of the workspace
+#   remedy: leave owners as they are
+#   obligations: {write: transaction}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"chown", "chgrp"}
+	not asks_help
+	system_owner_stays
+}
+
+# Only files of the workspace, and not handed to root.
+system_owner_stays if {
+	input.cmd.has.writes == true
+	every w in input.cmd.writes {
+		w.scope in {"workspace", "temp", "home"}
+	}
+	not regex.match(`^(root|0)?(:(root|0)?)?$`, input.cmd.args[0])
 }
 
 # METADATA

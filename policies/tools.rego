@@ -67,15 +67,8 @@ hit contains object.union(rego.metadata.rule().custom, {"obligations": {"write":
 #   remedy: ask whoever set up the agent's tools in the policy data (agents)
 hit contains rego.metadata.rule().custom if {
 	input.unit == "call"
-	tools := tools_of(input.call.agent)
-	count(tools) > 0
-	not input.call.tool in tools
-	not "*" in tools
+	input.call.granted == false
 }
-
-tools_of(agent) := data.sallyport.agents[agent].tools if {
-	data.sallyport.agents[agent]
-} else := data.sallyport.agents["*"].tools
 
 # METADATA
 # title: Command that only reads

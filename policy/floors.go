@@ -17,7 +17,7 @@ func floors(c Call, f Facts) []RuleHit {
 		hits = append(hits, RuleHit{ID: id, Tier: L3, Verdict: Deny, Reason: reason, Remedy: remedy, Cmd: cmd})
 	}
 	for _, file := range f.Files {
-		judgeTouch(add, "", touch{file.Op, file.Path, file.Guard})
+		judgeTouch(add, "", touch{op: file.Op, path: file.Path, guard: file.Guard})
 	}
 	for i := range f.Cmds {
 		cmd := &f.Cmds[i]
@@ -44,25 +44,34 @@ func floors(c Call, f Facts) []RuleHit {
 // itself without end.
 const forkBomb = "danger.fork-bomb"
 
+// volumes are programs that manage disks as wholes: a person may allow them
+// (they are L3), which no one can for a write beneath a file system.
+var volumes = map[string]bool{
+	"mdadm": true, "mkfs": true, "mke2fs": true, "mkswap": true, "fdisk": true, "sfdisk": true, "parted": true, "gdisk": true, "sgdisk": true,
+	"cryptsetup": true, "losetup": true, "pvcreate": true, "vgcreate": true, "lvcreate": true, "mount": true, "umount": true, "swapon": true,
+	"tune2fs": true, "resize2fs": true, "fsck": true, "e2fsck": true, "zpool": true, "btrfs": true,
+}
+
 // touch is one path a call reads or changes.
 type touch struct {
-	op    string
-	path  string
-	guard Guard
+	program string
+	op      string
+	path    string
+	guard   Guard
 }
 
 // touches lists what a command reads or changes, redirects included.
 func touches(cmd *Cmd) []touch {
 	out := make([]touch, 0, len(cmd.Targets)+len(cmd.Redirects))
 	for _, t := range cmd.Targets {
-		out = append(out, touch{t.Op, t.Path, t.Guard})
+		out = append(out, touch{cmd.Program, t.Op, t.Path, t.Guard})
 	}
 	for _, r := range cmd.Redirects {
 		op := string(sandbox.OpRead)
 		if strings.Contains(r.Op, ">") {
 			op = string(sandbox.OpWrite)
 		}
-		out = append(out, touch{op, r.Path, r.Guard})
+		out = append(out, touch{"", op, r.Path, r.Guard})
 	}
 	return out
 }
@@ -71,7 +80,7 @@ func judgeTouch(add func(id, cmd, reason, remedy string), cmd string, t touch) {
 	if t.guard == GuardSelf {
 		add("floor.self", cmd, t.path+" belongs to sallyport itself", "nothing an agent does needs it")
 	}
-	if t.op != "exec" && sandbox.Op(t.op).Writes() && rawDisk(t.path) {
+	if t.op != "exec" && sandbox.Op(t.op).Writes() && rawDisk(t.path) && !volumes[t.program] {
 		add("floor.raw-disk", cmd, "it writes "+t.path+" below its file system", "write to a file in the workspace instead")
 	}
 }

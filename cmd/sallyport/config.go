@@ -34,6 +34,8 @@ type config struct {
 		Administrator string `yaml:"administrator"`
 		User          string `yaml:"user"`
 	} `yaml:"policy"`
+	// HTTP serves MCP over the network; see http_config.go.
+	HTTP httpConfig `yaml:"http"`
 }
 
 // duration is a time.Duration written as "30m".

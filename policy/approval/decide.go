@@ -24,7 +24,8 @@ const (
 type ApproveOptions struct {
 	Scope Reach
 	// Grant adds this grant along with the approval, completed from the request:
-	// tool, agent and workspace.
+	// tool, rules, hosts, scripts, agent and workspace are the request's, and the
+	// session too if any is named.
 	Grant *Grant
 	Note  string
 	// Shown, when set, is Request.Shown as the person saw it; the approval is
@@ -62,7 +63,7 @@ func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) 
 		if err := t.put(n, *r); err != nil {
 			return err
 		}
-		return t.grantFrom(*r, by, o)
+		return t.grantFrom(n, *r, by, o)
 	})
 	if err != nil {
 		return Request{}, fmt.Errorf("approve request %s: %w", Visible(id), err)
@@ -278,16 +279,19 @@ func (f Filter) matches(r Request) bool {
 }
 
 // grantFrom adds the grant that an approval brings along, if any.
-func (t *tx) grantFrom(r Request, by Person, o ApproveOptions) error {
+func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 	wide := o.Scope == Session || o.Grant != nil
 	if wide && len(r.Cut) > 0 {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
+		return fmt.Errorf("%w: L3 is approved once at a time", ErrRefused)
 	case o.Grant != nil:
-		g := *o.Grant
-		g.Tool, g.Agent, g.Workspace = r.Tool, r.Agent, r.Workspace
-		return t.addGrant(g, r, by)
+		if err := t.detail(n, &r); err != nil {
+			return err
+		}
+		return t.addGrant(o.Grant.completed(r), r, by)
 	case o.Scope == Session:
 		return t.addGrant(Grant{
 			Tool: r.Tool, Rules: r.asked(), Session: r.Session, Agent: r.Agent, Workspace: r.Workspace,
@@ -295,7 +299,7 @@ func (t *tx) grantFrom(r Request, by Person, o ApproveOptions) error {
 		}, r, by)
 	case o.Scope != Once:
 		return fmt.Errorf("%w: an approval reaches %q or %q, not %q", ErrInvalid, Once, Session, o.Scope)
-	case r.Preset == "solo" && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
+	case r.Solo && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
 		if covered, err := t.soloCovered(r); covered || err != nil {
 			return err
 		}

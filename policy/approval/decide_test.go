@@ -182,3 +182,28 @@ func TestABatchIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, all, "a refused batch leaves nothing behind")
 }
+
+// What was asked for as L3 is not swept into a batch by being judged L2 later.
+func TestABatchTakesUpNoL3Request(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.settle(t, edit(tier(policy.L3)))
+	_, err := f.Announce(t.Context(), []approval.Ask{edit()})
+	require.ErrorContains(t, err, "is L3 and is decided on its own")
+}
+
+func TestABatchTakesUpWhatWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.settle(t, edit()).Request.ID
+	b, err := f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`2`))})
+	require.NoError(t, err)
+	require.Equal(t, id, b.Outcomes[0].Request.ID)
+	_, err = f.Deny(b.ID, bob, "neither")
+	require.NoError(t, err)
+	require.Equal(t, approval.StateDenied, f.settle(t, edit()).State)
+	b, err = f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`3`))})
+	require.NoError(t, err)
+	require.Equal(t, approval.StateDenied, b.Outcomes[0].State, "an answer given already is given again")
+	require.Equal(t, approval.StatePending, b.Outcomes[1].State)
+}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"sallyport/policy"
@@ -131,9 +132,14 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 	for _, u := range urls.FindAllString(text, 50) {
 		w.in.reach("", word{s: u})
 	}
+	spawns := slices.ContainsFunc(found, func(f policy.Finding) bool { return f.Rule == "code.spawn" || f.Rule == "code.eval" })
 	for _, p := range payloads(text) {
 		found = append(found, w.in.dangers(p, file)...)
-		w.suspect(p)
+		if spawns {
+			w.within("decoded", true).maybeText(p)
+		} else {
+			w.suspect(p)
+		}
 	}
 	for _, m := range backticks.FindAllStringSubmatch(text, 50) {
 		if lang := languages[c.name]; lang == langPerl || lang == langRuby || lang == langPHP {
@@ -196,7 +202,7 @@ func (w *walker) callIn(c *call, r codeRule, head, rest string) {
 // maybeText walks a text found in code: when it does not parse it is no shell
 // text, and that is no alarm.
 func (w *walker) maybeText(text string) {
-	if f, reason := parse(text, maxText); reason == "" && w.depth <= maxDepth {
+	if f, reason := w.in.parse(text, maxText); reason == "" && w.depth <= maxDepth {
 		c := *w
 		c.src = text
 		c.stmts(f.Stmts)
@@ -256,6 +262,13 @@ func literals(head, rest string) (lits []string, list, loose bool) {
 			}
 			joined = false
 			i += n - 1
+		case 'q':
+			if s, n := perlQuote(rest[i:]); n > 0 {
+				lits = append(lits, s)
+				i += n - 1
+				continue
+			}
+			loose = loose || len(lits) == 0
 		case '=', ' ', '\t', ']':
 		default:
 			loose = loose || len(lits) == 0
@@ -282,4 +295,27 @@ func literal(s string) (string, int) {
 		}
 	}
 	return s[1:], len(s)
+}
+
+// perlQuote reads q{…} and qq{…} as one literal; n is 0 when there is none.
+func perlQuote(s string) (lit string, n int) {
+	at := 1
+	if strings.HasPrefix(s, "qq") {
+		at = 2
+	}
+	if at >= len(s) {
+		return "", 0
+	}
+	closing := map[byte]byte{'{': '}', '(': ')', '[': ']', '<': '>', '/': '/', '|': '|', '!': '!'}[s[at]]
+	if closing == 0 {
+		return "", 0
+	}
+	end := strings.LastIndexByte(s, closing)
+	if closing == s[at] {
+		end = at + 1 + strings.IndexByte(s[at+1:], closing)
+	}
+	if end <= at {
+		return "", 0
+	}
+	return s[at+1 : end], end + 1
 }

@@ -96,9 +96,9 @@ func inflate(r io.Reader) (string, bool) {
 	return b.String(), err == nil && b.Len() <= maxParse
 }
 
-// payloads finds encoded text in code and literals: at least 16 characters of
+// payloads finds encoded text in code and literals: at least 8 characters of
 // base64 or hex that decode to readable text.
-var payload = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}={0,2}|(?:\\x[0-9a-fA-F]{2}){4,}`)
+var payload = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}={0,2}|(?:\\x[0-9a-fA-F]{2}){4,}`)
 
 // maxLayers is how often a payload may be wrapped in another.
 const maxLayers = 4

@@ -16,6 +16,7 @@ type expander struct {
 	w      *walker
 	src    string
 	fenced []string // source of each fenced part
+	quoted bool     // inside double quotes
 	bare   bool     // a fenced part is a variable nobody set
 	loose  bool     // treat variables nobody set as empty, as a clean shell does
 }
@@ -58,11 +59,46 @@ func plain(wd *syntax.Word) (string, bool) {
 }
 
 func (x *expander) config() *expand.Config {
-	return &expand.Config{Env: x.w.sc, ExtGlob: true}
+	in := x.w.in
+	if in.expand == nil {
+		in.expand = &expand.Config{ExtGlob: true}
+	}
+	in.expand.Env = x.w.sc
+	return in.expand
 }
 
 func (x *expander) field(wd *syntax.Word) (out []word) {
 	ready := &syntax.Word{Parts: x.parts(wd.Parts)}
+	if !syntax.SplitBraces(ready) {
+		return x.split(out, wd, ready)
+	}
+	for w, err := range expand.BracesSeq(x.config(), ready) {
+		if err != nil {
+			return append(out, word{s: x.source(wd), opaque: true})
+		}
+		if !empty(w) {
+			out = x.split(out, wd, w)
+		}
+		if len(out) > maxWords {
+			break
+		}
+	}
+	return out
+}
+
+// empty reports whether a word that braces made has nothing in it, not even
+// quotes: bash drops it.
+func empty(wd *syntax.Word) bool {
+	for _, p := range wd.Parts {
+		if l, ok := p.(*syntax.Lit); !ok || l.Value != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// split expands one word into fields.
+func (x *expander) split(out []word, wd, ready *syntax.Word) []word {
 	for f, err := range expand.FieldsSeq(x.config(), ready) {
 		if err != nil {
 			return append(out, word{s: x.source(wd), opaque: true})
@@ -75,6 +111,34 @@ func (x *expander) field(wd *syntax.Word) (out []word) {
 	return out
 }
 
+// unescaped resolves backslashes outside quotes, which the library leaves in
+// words that are expanded to one value.
+func unescaped(parts []syntax.WordPart) []syntax.WordPart {
+	for i, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok || !strings.Contains(l.Value, `\`) {
+			continue
+		}
+		out := append([]syntax.WordPart(nil), parts[:i]...)
+		from, rest := 0, l.Value
+		for at := 0; at+1 < len(rest); at++ {
+			if rest[at] == '\\' {
+				if at > from {
+					out = append(out, &syntax.Lit{Value: rest[from:at]})
+				}
+				out = append(out, &syntax.SglQuoted{Value: rest[at+1 : at+2]})
+				at++
+				from = at + 1
+			}
+		}
+		if from < len(rest) {
+			out = append(out, &syntax.Lit{Value: rest[from:]})
+		}
+		return append(out, unescaped(parts[i+1:])...)
+	}
+	return parts
+}
+
 // one expands a word as the single value of an assignment or a redirect.
 func (w *walker) one(wd *syntax.Word) word {
 	if wd == nil {
@@ -84,7 +148,7 @@ func (w *walker) one(wd *syntax.Word) word {
 		return word{s: lit}
 	}
 	x := &expander{w: w, src: w.src}
-	s, err := expand.Literal(x.config(), &syntax.Word{Parts: x.parts(wd.Parts)})
+	s, err := expand.Literal(x.config(), &syntax.Word{Parts: unescaped(x.parts(wd.Parts))})
 	if err != nil {
 		return word{s: x.source(wd), opaque: true}
 	}
@@ -137,9 +201,59 @@ func (x *expander) unfence(s string) word {
 
 // parts fences every part whose value cannot be known.
 func (x *expander) parts(in []syntax.WordPart) []syntax.WordPart {
-	out := make([]syntax.WordPart, len(in))
+	out := make([]syntax.WordPart, 0, len(in))
 	for i, p := range in {
-		out[i] = x.part(p, i+1 < len(in) && startsWithBrace(in[i+1]))
+		if inner, ok := x.substitute(p); ok {
+			out = append(out, x.loosely(inner)...)
+			continue
+		}
+		out = append(out, x.part(p, i+1 < len(in) && startsWithBrace(in[i+1])))
+	}
+	return out
+}
+
+// substitute is the word that an unquoted ${a:-word} or ${a:+word} surely
+// stands for. Its own quotes still count, which the library forgets.
+func (x *expander) substitute(p syntax.WordPart) (*syntax.Word, bool) {
+	pe, ok := p.(*syntax.ParamExp)
+	if !ok || x.quoted || pe.Exp == nil || pe.Exp.Word == nil || pe.Excl || pe.Length || pe.Index != nil || pe.Param == nil {
+		return nil, false
+	}
+	known, isset := x.w.known(pe.Param.Value)
+	if isset && !known {
+		return nil, false
+	}
+	v := x.w.sc.Get(pe.Param.Value)
+	some := v.IsSet() && v.String() != ""
+	if pe.Param.Value == "@" || pe.Param.Value == "*" {
+		return nil, false
+	}
+	use := false
+	switch pe.Exp.Op {
+	case syntax.DefaultUnset:
+		use = !v.IsSet()
+	case syntax.DefaultUnsetOrNull:
+		use = !some
+	case syntax.AlternateUnset:
+		use = v.IsSet()
+	case syntax.AlternateUnsetOrNull:
+		use = some
+	}
+	if !use || !isset && (pe.Exp.Op == syntax.AlternateUnset || pe.Exp.Op == syntax.AlternateUnsetOrNull) {
+		return nil, false
+	}
+	return pe.Exp.Word, true
+}
+
+// loosely makes the parts of a word that stands for an unquoted expansion: what
+// is not quoted in it is split like the value of a variable.
+func (x *expander) loosely(wd *syntax.Word) []syntax.WordPart {
+	var out []syntax.WordPart
+	for _, p := range unescaped(x.parts(wd.Parts)) {
+		if l, ok := p.(*syntax.Lit); ok && !strings.HasPrefix(l.Value, "~") {
+			p = printed(l.Value, &syntax.CmdSubst{})
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -156,8 +270,10 @@ func (x *expander) part(p syntax.WordPart, beforeBrace bool) syntax.WordPart {
 			return x.fence(p)
 		}
 	case *syntax.DblQuoted:
-		q := *p
+		q, was := *p, x.quoted
+		x.quoted = true
 		q.Parts = x.parts(p.Parts)
+		x.quoted = was
 		return &q
 	case *syntax.ParamExp:
 		if p.Short && beforeBrace {
@@ -174,6 +290,11 @@ func (x *expander) part(p syntax.WordPart, beforeBrace bool) syntax.WordPart {
 			return x.fence(p)
 		}
 	case *syntax.ProcSubst:
+		if s, ok := x.w.prints(p.Stmts); ok && p.Op == syntax.CmdIn {
+			at := "/dev/fd/" + itoa(1000+len(x.w.in.written))
+			x.w.in.wrote(at, &s, false)
+			return &syntax.SglQuoted{Value: at}
+		}
 		return x.fence(p)
 	}
 	return p
@@ -227,7 +348,11 @@ func (x *expander) param(p *syntax.ParamExp) syntax.WordPart {
 	q := *p
 	if p.Exp != nil && p.Exp.Word != nil {
 		e := *p.Exp
-		e.Word = &syntax.Word{Parts: x.parts(p.Exp.Word.Parts)}
+		parts := x.parts(p.Exp.Word.Parts)
+		if !x.quoted && x.defaults(p) {
+			parts = unescaped(parts)
+		}
+		e.Word = &syntax.Word{Parts: parts}
 		q.Exp = &e
 	}
 	if p.Repl != nil {

@@ -21,6 +21,9 @@ func (w *walker) follow(c *call) {
 	if c.p != nil {
 		c.operands(c.p.ops)
 	}
+	if len(c.s.assigns) > 0 {
+		c.environment(c.s.assigns)
+	}
 	c.special()
 	c.program()
 }
@@ -106,17 +109,17 @@ func (c *call) shell(v word, flag string) {
 func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
+	d.sc.asChild()
 	if c.dir != "" {
-		d.sc.vars.set("PWD", scalar(c.dir))
+		d.sc.set("PWD", scalar(c.dir))
 	} else {
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 	}
-	d.sc.funcs, d.sc.aliases = forkMap[function]{}, forkMap[string]{}
 	for k, v := range c.s.assigns {
 		d.sc.exports.set(k, v)
-		d.sc.vars.set(k, scalar(v))
+		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && c.name != "xargs" {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -137,21 +140,21 @@ func (c *call) program() {
 		return
 	}
 	abs := c.w.in.abs(c.w.sc.dir(), name.s)
-	rel, ok := c.w.in.inside(abs)
-	if !ok {
-		if s := c.w.in.scope(abs); s == policy.ScopeTemp {
-			c.target(opExec, word{s: abs})
-		}
+	_, inside := c.w.in.inside(abs)
+	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return
 	}
 	c.target(opExec, word{s: abs})
-	if c.script != nil || strings.HasPrefix(path.Base(rel), "python") {
+	if c.script != nil || strings.HasPrefix(path.Base(abs), "python") {
 		return
 	}
 	d := c.inner(c.name)
 	d.sc.params, d.sc.args = c.s.argv[1:], true
 	d.scriptFile(c, word{s: abs}, "")
 }
+
+// remote wrappers hand their standard input to a command elsewhere.
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose sshpass systemd-run su runuser")
 
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")

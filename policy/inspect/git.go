@@ -28,13 +28,6 @@ func (c *call) git() {
 			c.target(opExec, o.value)
 		}
 	}
-	for k, v := range c.s.assigns {
-		switch k {
-		case "GIT_SSH_COMMAND", "GIT_PAGER", "PAGER", "GIT_EDITOR", "EDITOR", "VISUAL", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS",
-			"SSH_ASKPASS", "GIT_SEQUENCE_EDITOR", "GIT_PROXY_COMMAND":
-			c.shell(word{s: v}, k)
-		}
-	}
 	if len(c.args) == 0 {
 		return
 	}
@@ -54,7 +47,7 @@ func (c *call) git() {
 		}
 		inner.operands(p.ops)
 	}
-	c.gitSub(sub, inner)
+	c.gitSub(sub, inner, rest)
 	c.targets = append(c.targets, inner.targets...)
 	if inner.opaque != "" {
 		c.opaque = inner.opaque
@@ -101,7 +94,7 @@ func (c *call) gitAlias(body string, rest []word) {
 }
 
 // gitSub looks at what single git commands do beyond the table.
-func (c *call) gitSub(sub string, in *call) {
+func (c *call) gitSub(sub string, in *call, raw []word) {
 	switch sub {
 	case "clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule":
 		for _, a := range in.args {
@@ -133,8 +126,8 @@ func (c *call) gitSub(sub string, in *call) {
 			c.writes(word{s: where})
 		}
 	case "bisect":
-		if len(in.args) > 1 && in.args[0].s == "run" {
-			c.runs(in.args[1:])
+		if len(raw) > 1 && raw[0].s == "run" {
+			c.runs(raw[1:])
 		}
 	}
 	if sub == "submodule" && len(in.args) > 1 && in.args[0].s == "foreach" {

@@ -17,6 +17,8 @@ const opExec = "exec"
 func (in *inspection) abs(dir, p string) string {
 	if rest, ok := strings.CutPrefix(p, "~"); ok && (rest == "" || rest[0] == '/') {
 		p = home + rest
+	} else if ok && !strings.HasPrefix(rest, "+") && !strings.HasPrefix(rest, "-") {
+		p = "/home/" + rest
 	}
 	if !strings.HasPrefix(p, "/") {
 		if dir == "" {

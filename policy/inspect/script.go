@@ -18,13 +18,27 @@ func digest(b []byte) string {
 // scriptFile reads a file that is about to be run and looks through it. The
 // language is told by the shebang when lang is "".
 func (w *walker) scriptFile(c *call, v word, lang language) {
+	if v.s == "-" && !v.opaque {
+		v.s = "/dev/stdin"
+	}
 	if v.opaque || v.s == "" {
 		c.opaque = "runs a script known only when it runs"
 		return
 	}
 	abs := w.in.abs(w.sc.dir(), v.s)
-	rel, ok := w.in.inside(abs)
-	if !ok || w.in.files == nil {
+	rel, inside := w.in.inside(abs)
+	if !inside {
+		rel = abs
+	}
+	content, made := w.standard(abs)
+	if !made {
+		content, made = w.in.written[abs]
+	}
+	if made && content == nil {
+		c.ranUnknown(rel)
+		return
+	}
+	if !made && (!inside || w.in.files == nil) {
 		return
 	}
 	w.in.budget.scripts--
@@ -32,23 +46,26 @@ func (w *walker) scriptFile(c *call, v word, lang language) {
 		w.in.opaque("more scripts than can be looked at")
 		return
 	}
-	b, err := w.in.files.ReadFile(rel, maxScript)
-	if err != nil {
-		if w.in.files.Exists(rel) != "absent" {
-			c.opaque = "runs a script that cannot be read: " + rel
+	if !made {
+		b, err := w.in.files.ReadFile(rel, maxScript)
+		if err != nil {
+			if w.in.files.Exists(rel) != "absent" {
+				c.opaque = "runs a script that cannot be read: " + rel
+			}
+			return
 		}
-		return
+		content = known(string(b))
 	}
-	sum := digest(b)
+	text := *content
+	sum := digest([]byte(text))
 	s := &policy.Script{Path: rel, SHA256: sum, Findings: []policy.Finding{}}
-	if w.in.opts.Author != nil {
+	if w.in.opts.Author != nil && !made {
 		s.Author = w.in.opts.Author(w.in.root, rel, sum)
 	}
 	c.script = s
 	if slices.Contains(w.via, "script:"+rel) {
 		return
 	}
-	text := string(b)
 	if l := shebang(text); l != "" && (lang == "" || lang == langShell && l != langShell) {
 		lang = l
 	}

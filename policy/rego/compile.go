@@ -131,6 +131,9 @@ func (g *generation) prepare(ctx context.Context) error {
 		return err
 	}
 	learnReads(g.rules, compiler)
+	for _, r := range g.rules {
+		g.byID[r.ID] = r
+	}
 	g.store = inmem.NewFromObjectWithOpts(doc, inmem.OptReturnASTValuesOnRead(true), inmem.OptRoundTripOnWrite(false))
 	query, err := oparego.New(
 		oparego.Query(g.entry()),
@@ -213,7 +216,7 @@ func checkData(c *ast.Compiler, doc map[string]any) error {
 				return false
 			}
 			if _, ok := lists[string(name)]; !ok && !packages[string(name)] {
-				problems = append(problems, fmt.Sprintf("%s: there is no data.sallyport.%s", ref[0].Location, name))
+				problems = append(problems, fmt.Sprintf("%s: there is no data.sallyport.%s", ref[0].Location, string(name)))
 			}
 			return false
 		})

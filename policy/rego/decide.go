@@ -51,11 +51,7 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	if err != nil {
 		return policy.Decision{}, err
 	}
-	if len(f.Cmds) > 0 {
-		perCmd := in
-		perCmd.Unit, perCmd.Has = unitCmd, nil
-		base = enc.items(reflect.ValueOf(perCmd), base[:0])
-	}
+	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
 	for _, cmd := range f.Cmds {
 		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))})
@@ -68,10 +64,29 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	return g.join(in, f, hits), nil
 }
 
+// perCommand turns the members of a call's input into those that all its
+// commands share: another unit, and no has.
+func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
+	out := make([][2]*ast.Term, 0, len(call))
+	for _, item := range call {
+		switch item[0].Value {
+		case ast.String("unit"):
+			out = append(out, [2]*ast.Term{item[0], ast.StringTerm(unitCmd)})
+		case ast.String("has"):
+		default:
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
 // evaluate runs the rules over one input. A failure that lies in the rules or
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
 func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("judge the call: %w", ctx.Err())
+	}
 	opts = append([]oparego.EvalOption{oparego.EvalParsedInput(ast.NewObject(items...))}, opts...)
 	rs, err := g.query.Eval(ctx, opts...)
 	switch {
@@ -83,6 +98,7 @@ func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text st
 		return []fired{broken("policy.undefined", text, "the policy says nothing of this", "ask the person you work for")}, nil
 	}
 	var hits []fired
+	spoken := false // by a layer that may: silence is L3, and no other layer can end it
 	for i, trusted := range g.trusted {
 		set, ok := rs[0].Bindings[fmt.Sprintf("h%d", i)].([]any)
 		if !ok {
@@ -90,9 +106,10 @@ func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text st
 		}
 		for _, e := range set {
 			hits = append(hits, g.read(e, text, trusted))
+			spoken = spoken || trusted
 		}
 	}
-	if len(hits) == 0 {
+	if !spoken {
 		hits = append(hits, broken("policy.undefined", text, "no rule speaks of this", "ask the person you work for"))
 	}
 	return hits, nil
@@ -193,6 +210,14 @@ func (g *generation) join(in Input, f policy.Facts, hits []fired) policy.Decisio
 	if len(counted) == 0 {
 		h := broken("policy.undefined", "", "only shadowed rules speak of this", "ask the person you work for")
 		d.Tier, d.Verdict, d.Rules = h.Tier, h.Verdict, append(d.Rules, h.RuleHit)
+	}
+	if highest := g.data.Agent(in.Call.Name).MaxTier; d.Tier > highest {
+		d.Verdict = policy.Deny
+		d.Rules = append(d.Rules, policy.RuleHit{
+			ID: "policy.max-tier", Tier: d.Tier, Verdict: policy.Deny,
+			Reason: fmt.Sprintf("the policy lets this agent act up to %s and the call is %s", highest, d.Tier),
+			Remedy: "ask whoever owns the policy data (agents) for a higher tier",
+		})
 	}
 	slices.SortStableFunc(d.Rules, stricterFirst)
 	d.Rules = slices.Compact(d.Rules)

@@ -31,6 +31,7 @@ type Engine struct {
 	encode  *encoder
 	current atomic.Pointer[generation]
 
+	loaded string     // fingerprint of the files before Load read them
 	reload sync.Mutex // one at a time
 	failed atomic.Pointer[error]
 	held   atomic.Pointer[[]Held]
@@ -46,6 +47,7 @@ func Load(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{options: o, reader: r, encode: newEncoder(Input{})}
+	e.loaded = e.fingerprint()
 	sources, err := e.read()
 	if err != nil {
 		return nil, err

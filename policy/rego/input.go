@@ -38,8 +38,9 @@ type Caller struct {
 	Tool string `json:"tool"`
 	Kind string `json:"kind"` // Data.ToolKinds of Tool, "" for an unknown one
 	policy.Agent
-	Exec  bool              `json:"exec"` // the call runs a command
-	Write sandbox.WriteMode `json:"write"`
+	Granted bool              `json:"granted"` // the agent may use the tool (Data.Agents)
+	Exec    bool              `json:"exec"`    // the call runs a command
+	Write   sandbox.WriteMode `json:"write"`
 }
 
 // Has says what of a call is worth looking at. Rules begin with it, so that the
@@ -88,7 +89,7 @@ type CmdHas struct {
 func newInput(c policy.Call, f policy.Facts, d *policy.Data) Input {
 	in := Input{
 		Version: policy.InputVersion, Unit: unitCall, Now: c.Now.UTC(), Phase: c.Phase,
-		Call:      Caller{Tool: c.Tool, Kind: d.ToolKinds[c.Tool], Agent: c.Agent},
+		Call:      Caller{Tool: c.Tool, Kind: d.ToolKinds[c.Tool], Agent: c.Agent, Granted: d.Agent(c.Agent.Name).Allows(c.Tool)},
 		Workspace: c.Workspace, Files: f.Files, Content: f.Content, Net: f.Net,
 		Opaque: f.Opaque, Session: c.Session,
 		Has: &Has{Files: len(f.Files) > 0, Content: len(f.Content) > 0, Net: len(f.Net) > 0, Opaque: f.Opaque != nil},
@@ -160,6 +161,9 @@ func scopeOf(path string, scope policy.Scope) policy.Scope {
 func class(program string, d *policy.Data) string {
 	if c, ok := d.Programs[program]; ok || program == "" {
 		return c
+	}
+	if strings.HasPrefix(program, "mkfs.") {
+		return d.Programs["mkfs"]
 	}
 	return d.Programs[strings.TrimRight(program, "0123456789.-")]
 }

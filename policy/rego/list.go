@@ -28,7 +28,7 @@ type list struct {
 type reader struct{ schema *jsonschema.Schema }
 
 func newReader() (reader, error) {
-	text, err := fs.ReadFile(policies.FS, "schema/data.json")
+	text, err := fs.ReadFile(policies.FS, "schema/lists/data.json")
 	if err != nil {
 		return reader{}, err
 	}

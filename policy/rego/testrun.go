@@ -18,7 +18,7 @@ const testPatience = 10 * time.Second
 
 // TestReport is the outcome of a layer's Rego tests.
 type TestReport struct {
-	Passed   int           `json:"passed"`
+	Passed   int           `json:"passed"` // tests, or cases where a test has them
 	Failed   []TestFailure `json:"failed"`
 	Coverage float64       `json:"coverage"` // percent of the lines of the tested rules
 	// Uncovered lists rules no test makes fire, by id.
@@ -100,7 +100,7 @@ func (g *generation) test(ctx context.Context, layer string) (TestReport, error)
 		}
 		for r := range results {
 			if r.Pass() {
-				report.Passed++
+				report.Passed += max(1, len(r.SubResults))
 				continue
 			}
 			report.Failed = append(report.Failed, failure(r))
@@ -135,6 +135,14 @@ func failure(r *tester.Result) TestFailure {
 		f.Reason = firstLine(r.Error)
 	case r.Skip:
 		f.Reason = "it is skipped (todo_): finish or remove it"
+	case len(r.SubResults) > 0:
+		var cases []string
+		for name, sub := range r.SubResults.Iter {
+			if sub.Fail {
+				cases = append(cases, strings.Join(name, "/"))
+			}
+		}
+		f.Reason = "it does not hold for: " + strings.Join(cases, "; ")
 	}
 	return f
 }

@@ -25,7 +25,7 @@ const pollEvery = 400 * time.Millisecond
 func (e *Engine) Watch(ctx context.Context, tell func(Event)) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	before := e.fingerprint()
+	before := e.loaded
 	for {
 		select {
 		case <-ctx.Done():

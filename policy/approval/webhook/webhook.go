@@ -6,12 +6,15 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -254,7 +257,11 @@ func (h *Hook) note(waiting map[string]approval.Request, e approval.Event) {
 // told more.
 func (h *Hook) due(waiting map[string]approval.Request) time.Duration {
 	now, next := h.o.Now(), time.Hour
-	for id, r := range waiting {
+	byAge := slices.SortedFunc(maps.Values(waiting), func(a, b approval.Request) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+	})
+	for _, r := range byAge {
+		id := r.ID
 		if !now.Before(r.Expires) {
 			continue // the desk's sweep says so soon
 		}

@@ -365,6 +365,7 @@ func TestDeliveryIsRetriedAndGivenUp(t *testing.T) {
 			r := newReceiver(t, tc.answers)
 			f := newFixture(t, webhook.Options{Tries: 4, Targets: []webhook.Target{target(r)}})
 			first := f.ask(t)
+			f.pass(time.Second)
 			second := f.ask(t, func(a *approval.Ask) { a.Subject.Args = json.RawMessage(`2`) })
 			var delivery any
 			for i := range tc.posts {
