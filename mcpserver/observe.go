@@ -140,6 +140,9 @@ func keyOf(m *mcp.Meta) string {
 		return ""
 	}
 	key, _ := m.AdditionalFields["claudecode/toolUseId"].(string)
+	if key == "" {
+		key, _ = m.AdditionalFields[MetaKey].(string)
+	}
 	if len(key) > maxKey {
 		return ""
 	}

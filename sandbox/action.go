@@ -132,6 +132,9 @@ type Exec struct {
 	// Asked is set when the caller asked to write in so many words. Without it
 	// the command is judged as one that only may turn out to write.
 	Asked bool `json:"asked,omitempty"`
+	// Profile is the seccomp profile asked for: "default" (also ""), "strict",
+	// "no-delete" or "debug". Terms.Profile overrides it.
+	Profile string `json:"profile,omitempty"`
 	// Net lists the endpoints the plan asks to reach; empty means none.
 	Net []Endpoint `json:"net,omitempty"`
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,7 +36,7 @@ type plan struct {
 
 // plan turns a narrowed Exec into what a cell must know.
 func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
-	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: t.Profile}
+	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: cmp.Or(t.Profile, e.Profile)}
 	if p.profile == "" {
 		p.profile = profileDefault
 	}

@@ -88,7 +88,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
-		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history,
+		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -192,6 +192,11 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	}
 	d.busy.Wait()
 	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
+}
+
+// may reports whether the policy data give an agent a tool.
+func (d *daemon) may(agent, tool string) bool {
+	return d.judges.base.engine.Data().Agent(agent).Allows(tool)
 }
 
 // policyEdited records a policy edit that came into force, or was refused.
