@@ -125,7 +125,7 @@ func plan(c *call, a attempt) error {
 		return err
 	}
 	defer ws.Close()
-	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists})
+	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve})
 	return err
 }
 

@@ -51,7 +51,11 @@ type FileOp struct {
 	// "." is the workspace itself. A path that leads outside is kept as it
 	// was asked (absolute or with leading "..") so that policy and audit see
 	// it; the Runner refuses it.
-	Path   string  `json:"path"`
+	Path string `json:"path"`
+	// Real says that Path was looked up when the operation was planned and held
+	// no symbolic link then, so that what is judged is what is reached. A link
+	// met on it later fails the operation with KindStale.
+	Real   bool    `json:"real,omitempty"`
 	To     string  `json:"to,omitempty"` // OpMove: the new path, same form as Path
 	Read   *Read   `json:"read,omitempty"`
 	List   *List   `json:"list,omitempty"`
