@@ -278,7 +278,7 @@ func (in *inspection) program(argv0 string) string {
 
 var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
-	"grm": "rm", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
+	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
 	"docker-compose": "docker-compose", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
