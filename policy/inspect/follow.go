@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // follow does with a command's options and operands what the table says.
@@ -71,6 +70,9 @@ func (c *call) role(r byte, v word, rest []word, flag string) {
 	case 'x', '!':
 		c.shell(v, flag)
 	case 'S':
+		if v.s != "-" {
+			c.target(opExec, v)
+		}
 		c.w.within(c.via(flag), true).scriptFile(c, v, languages[c.name])
 	case 'W':
 		c.runs(rest)
@@ -135,11 +137,10 @@ func (c *call) runs(argv []word) {
 
 // program looks at a program that is itself a file of the workspace.
 func (c *call) program() {
-	name := c.s.argv[0]
-	if !strings.Contains(name.s, "/") || name.opaque {
+	abs := c.path
+	if abs == "" || c.s.argv[0].opaque {
 		return
 	}
-	abs := c.w.in.abs(c.w.sc.dir(), name.s)
 	_, inside := c.w.in.inside(abs)
 	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return
@@ -171,5 +172,3 @@ var languages = map[string]language{
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 }
-
-func (c *call) read(v word) { c.target(string(sandbox.OpRead), v) }
