@@ -71,7 +71,7 @@ func TestAnchorsOfOtherLogsAreNoAnchors(t *testing.T) {
 	rep, err := one.Verify(context.Background(), VerifyOptions{Anchors: [][]byte{cp}})
 	require.NoError(t, err)
 	assert.Equal(t, VerifyTampered, rep.Status)
-	rep, err = one.Verify(context.Background(), VerifyOptions{Keys: two.public})
+	rep, err = one.Verify(context.Background(), VerifyOptions{Keys: two.publicKeys()})
 	require.NoError(t, err)
 	assert.Equal(t, VerifyTampered, rep.Status, "the log is not signed by the keys to trust")
 }

@@ -1,15 +1,18 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -21,7 +24,8 @@ type waiter struct {
 	body   []byte
 	kind   Kind
 	intent *Seq
-	sealed *Seq // the segment whose digest this record tells
+	sealed *Seq        // the segment whose digest this record tells
+	signer note.Signer // the key that this record introduces
 	seq    Seq
 	err    error
 	wake   chan bool // true: lead the next commit; false: done
@@ -99,30 +103,30 @@ func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
 	return l.append(ctx, r, nil)
 }
 
-func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
+func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	switch r.Kind {
-	case KindCall, KindIntent, KindEvent:
-	case KindOutcome:
-		if r.Intent == nil {
-			return 0, errors.New("append to the audit log: an outcome must name its intent")
-		}
-	default:
-		return 0, fmt.Errorf("append to the audit log: kind %q is unknown", r.Kind)
+	if with == nil { // what the log says itself has keys and digests that look like secrets
+		l.redactRecord(&r)
 	}
-	l.redactRecord(&r)
-	body, err := encodeBody(&r)
+	w, err := prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
-	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, sealed: sealed, wake: make(chan bool, 1)}
+	if with != nil {
+		with(w)
+	}
 	lead, err := l.queue.join(w)
 	if err != nil {
 		return 0, err
 	}
-	if lead || <-w.wake {
+	if !lead {
+		if lead = <-w.wake; lead {
+			runtime.Gosched() // those whose record was just stored may have the next one ready
+		}
+	}
+	if lead {
 		l.lead()
 	}
 	if w.err != nil {
@@ -131,14 +135,52 @@ func (l *Log) append(ctx context.Context, r Record, sealed *Seq) (Seq, error) {
 	return w.seq, nil
 }
 
+// prepare does what needs no place in the log: it checks and encodes.
+func prepare(r Record) (*waiter, error) {
+	switch r.Kind {
+	case KindCall, KindIntent, KindEvent:
+	case KindOutcome:
+		if r.Intent == nil {
+			return nil, errors.New("an outcome must name its intent")
+		}
+	default:
+		return nil, fmt.Errorf("kind %q is unknown", r.Kind)
+	}
+	body, err := encodeBody(&r)
+	if err != nil {
+		return nil, err
+	}
+	return &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}, nil
+}
+
+// appendAll stores records in one commit, before anybody else can append.
+func (l *Log) appendAll(records []Record) error {
+	var batch []*waiter
+	for _, r := range records {
+		l.redactRecord(&r)
+		w, err := prepare(r)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, w)
+	}
+	l.commit(batch)
+	for _, w := range batch {
+		if w.err != nil {
+			return w.err
+		}
+	}
+	return nil
+}
+
 // lead commits what waits, the caller's record first, and hands the lead on.
 func (l *Log) lead() {
 	batch := l.queue.take()
 	l.commit(batch)
-	l.queue.pass()
 	for _, w := range batch[1:] {
 		w.wake <- false
 	}
+	l.queue.pass()
 }
 
 // commit stores a batch, or marks every record of it with the error.
@@ -212,7 +254,7 @@ func (l *Log) admit(batch []*waiter) []*waiter {
 // store writes a batch in one transaction: records, tree, open intents and the
 // signed checkpoint. On an error nothing of it counts.
 func (l *Log) store(batch []*waiter) error {
-	t := l.tree.clone()
+	t := l.tree
 	raws := make([][]byte, len(batch))
 	now := l.opt.Now()
 	for i, w := range batch {
@@ -229,7 +271,6 @@ func (l *Log) store(batch []*waiter) error {
 	if err != nil {
 		return err
 	}
-	t.prune()
 	l.tree, l.head = t, head
 	for i, w := range batch {
 		l.bytes += int64(len(raws[i])) + 100 // tree and page overhead, measured
@@ -242,6 +283,9 @@ func (l *Log) store(batch []*waiter) error {
 		if w.sealed != nil {
 			l.unsealed = l.unsealed.without(*w.sealed)
 		}
+		if w.signer != nil {
+			l.keys.signer = w.signer
+		}
 	}
 	l.publish(Seq(t.size))
 	l.anchoring.note(t.size, head)
@@ -252,21 +296,20 @@ func (l *Log) store(batch []*waiter) error {
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
+	var added []tlog.Hash
 	for i, w := range batch {
 		next := uint64(t.size)
 		at := uint64(tlog.StoredHashIndex(0, t.size))
-		added, err := t.add(raws[i])
-		if err != nil {
-			return nil, err
-		}
+		added = t.add(tlog.RecordHash(raws[i]), added[:0])
 		if err := records.Put(key(next), raws[i]); err != nil {
 			return nil, err
 		}
-		for j := range added {
-			if err := hashes.Put(key(at+uint64(j)), added[j][:]); err != nil {
+		for j, h := range added {
+			if err := hashes.Put(key(at+uint64(j)), bytes.Clone(h[:])); err != nil {
 				return nil, err
 			}
 		}
+		var err error
 		switch w.kind {
 		case KindIntent:
 			err = open.Put(key(next), nil)
@@ -280,11 +323,13 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 			return nil, err
 		}
 	}
-	root, err := t.root()
-	if err != nil {
-		return nil, err
+	signers := []note.Signer{l.keys.signer}
+	for _, w := range batch {
+		if w.signer != nil {
+			signers = append(signers, w.signer) // a new key starts signed by the old
+		}
 	}
-	head, err := checkpoint{l.keys.origin, t.size, root}.sign(l.keys.signer)
+	head, err := checkpoint{l.keys.origin, t.size, t.root()}.sign(signers...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,15 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/mod/sumdb/note"
 )
 
 // Files of a log's directory, all 0600.
 const (
-	signingKeyFile   = "signing.key" // note signer key, secret
-	publicKeysFile   = "signing.pub" // note verifier keys, one a line, oldest first
-	redactionKeyFile = "redact.key"  // hex, secret: keys placeholders and digests
+	signingKeyFile   = "signing.key"  // note signer key, secret
+	nextKeyFile      = "signing.next" // the same while RotateKey is under way
+	publicKeysFile   = "signing.pub"  // note verifier keys, one a line, oldest first
+	redactionKeyFile = "redact.key"   // hex, secret: keys placeholders and digests
 	lockFile         = "lock"
 	ballastFile      = "ballast"
 )
@@ -30,53 +32,106 @@ type keys struct {
 	origin string // key name and origin of every checkpoint
 	signer note.Signer
 	public []string // verifier keys, oldest first
-	known  note.Verifiers
+	known  *keyRing
 	redact []byte
 }
 
-// loadKeys reads the keys of dir; with create it makes those of a new log.
-func loadKeys(dir string, create bool) (keys, error) {
-	path := func(name string) string { return filepath.Join(dir, name) }
-	if _, err := os.Stat(path(signingKeyFile)); errors.Is(err, fs.ErrNotExist) && create {
+// keyRing is a note.Verifiers that a key can be added to while others look.
+type keyRing struct {
+	mu   sync.RWMutex
+	list []note.Verifier
+}
+
+// Verifier implements note.Verifiers.
+func (r *keyRing) Verifier(name string, hash uint32) (note.Verifier, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, v := range r.list {
+		if v.Name() == name && v.KeyHash() == hash {
+			return v, nil
+		}
+	}
+	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
+}
+
+func (r *keyRing) add(public string) error {
+	v, err := note.NewVerifier(public)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, v)
+	return nil
+}
+
+// loadKeys reads the keys of a log that is opened for writing, making those of a
+// new one.
+func loadKeys(dir string) (keys, error) {
+	path := filepath.Join(dir, signingKeyFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := createKeys(dir); err != nil {
 			return keys{}, err
 		}
 	}
-	var k keys
-	text, err := os.ReadFile(path(signingKeyFile))
+	k, err := loadPublicKeys(dir)
 	if err != nil {
-		return keys{}, fmt.Errorf("read the log's signing key: %w; restore it from a backup of %s", err, dir)
+		return keys{}, err
+	}
+	if k.redact == nil {
+		return keys{}, fmt.Errorf("read the log's redaction key: %s is missing; restore it from a backup", filepath.Join(dir, redactionKeyFile))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return keys{}, fmt.Errorf("read the log's signing key: %w", err)
 	}
 	if k.signer, err = note.NewSigner(strings.TrimSpace(string(text))); err != nil {
-		return keys{}, fmt.Errorf("read the log's signing key %s: %w", path(signingKeyFile), err)
+		return keys{}, fmt.Errorf("read the log's signing key %s: %w", path, err)
 	}
-	k.origin = k.signer.Name()
-	if text, err = os.ReadFile(path(publicKeysFile)); err != nil {
-		return keys{}, fmt.Errorf("read the log's public keys: %w", err)
-	}
-	k.public = strings.Fields(string(text))
-	if k.known, err = verifiers(k.public); err != nil {
-		return keys{}, fmt.Errorf("read the log's public keys %s: %w", path(publicKeysFile), err)
-	}
-	if text, err = os.ReadFile(path(redactionKeyFile)); err != nil {
-		return keys{}, fmt.Errorf("read the log's redaction key: %w", err)
-	}
-	if k.redact, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(k.redact) < 16 {
-		return keys{}, fmt.Errorf("read the log's redaction key %s: it is not 16 bytes or more in hex", path(redactionKeyFile))
+	if k.signer.Name() != k.origin {
+		return keys{}, fmt.Errorf("read the log's signing key: %s is of another log", path)
 	}
 	return k, nil
 }
 
-func verifiers(public []string) (note.Verifiers, error) {
-	list := make([]note.Verifier, 0, len(public))
+// loadPublicKeys reads what is needed to read and verify a log. A copy for an
+// auditor may lack the redaction key; then Digest and placeholders have a key
+// of their own.
+func loadPublicKeys(dir string) (keys, error) {
+	var k keys
+	text, err := os.ReadFile(filepath.Join(dir, publicKeysFile))
+	if err != nil {
+		return keys{}, fmt.Errorf("read the log's public keys: %w; restore them from a backup", err)
+	}
+	k.public = strings.Fields(string(text))
+	if k.known, err = newKeyRing(k.public); err != nil {
+		return keys{}, fmt.Errorf("read the log's public keys: %w", err)
+	}
+	if len(k.known.list) == 0 {
+		return keys{}, fmt.Errorf("read the log's public keys: %s is empty", filepath.Join(dir, publicKeysFile))
+	}
+	k.origin = k.known.list[0].Name()
+	text, err = os.ReadFile(filepath.Join(dir, redactionKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		k.redact, err = hex.DecodeString(strings.TrimSpace(string(text)))
+	}
+	if err != nil || len(k.redact) < 16 {
+		return keys{}, fmt.Errorf("read the log's redaction key: %s is damaged; restore it from a backup", filepath.Join(dir, redactionKeyFile))
+	}
+	return k, nil
+}
+
+func newKeyRing(public []string) (*keyRing, error) {
+	r := &keyRing{}
 	for _, text := range public {
-		v, err := note.NewVerifier(text)
-		if err != nil {
+		if err := r.add(text); err != nil {
 			return nil, err
 		}
-		list = append(list, v)
 	}
-	return note.VerifierList(list...), nil
+	return r, nil
 }
 
 // createKeys makes the keys of a new log. The signing key is written last: it

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -12,10 +11,10 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
-	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Options adjust a log. The zero value is the default of every field.
@@ -106,6 +105,7 @@ type Log struct {
 	unsealed  unsealed
 	sealer    *sealer
 	anchoring *anchoring
+	rotating  sync.Mutex
 }
 
 // Open opens the log in dir for writing, making it when there is none. One
@@ -136,7 +136,7 @@ func Open(dir string, o Options) (*Log, error) {
 }
 
 func open(dir string, o Options) (*Log, error) {
-	k, err := loadKeys(dir, true)
+	k, err := loadKeys(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -166,19 +166,17 @@ func open(dir string, o Options) (*Log, error) {
 
 // found makes the first segment of a new log.
 func (l *Log) found() error {
-	l.tree = tree{edge: map[int64]tlog.Hash{}}
 	return l.startSegment(nil)
 }
 
 // startSegment makes the next segment the one that is written to.
 func (l *Log) startSegment(left unsealed) error {
-	root, err := l.tree.root()
-	if err != nil {
-		return err
-	}
-	previous, err := checkpoint{l.keys.origin, l.tree.size, root}.sign(l.keys.signer)
-	if err != nil {
-		return err
+	previous := l.head // so that the checkpoint after a new key keeps both signatures
+	if previous == nil {
+		var err error
+		if previous, err = (checkpoint{l.keys.origin, l.tree.size, l.tree.root()}).sign(l.keys.signer); err != nil {
+			return err
+		}
 	}
 	var open []Seq
 	for seq := range l.pending {
@@ -224,6 +222,9 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 	if l.tree, err = resume(tx, cp); err != nil {
 		return err
 	}
+	if err := l.settleKey(s.head); err != nil {
+		return err
+	}
 	if s.header.First != seg.first || int64(seg.first) > cp.size {
 		return errors.New("the newest segment is not the one its name says")
 	}
@@ -242,26 +243,26 @@ func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
 	return nil
 }
 
-// recover closes the calls whose outcome is missing and writes the start event.
+// recover closes the calls whose outcome is missing and writes the start event,
+// all in one commit.
 func (l *Log) recover() error {
-	ctx := context.Background()
 	left := l.unsealed
 	open := slices.Sorted(maps.Keys(l.pending))
+	var records []Record
 	for _, seq := range open {
 		intent, err := l.Get(seq)
 		if err != nil {
 			return fmt.Errorf("close the interrupted call %d: %w", seq, err)
 		}
-		if _, err := l.Append(ctx, l.interrupted(intent)); err != nil {
-			return fmt.Errorf("close the interrupted call %d: %w", seq, err)
-		}
+		records = append(records, l.interrupted(intent))
 	}
 	detail, err := json.Marshal(map[string]any{"interrupted": len(open), "pid": os.Getpid()})
 	if err != nil {
 		return err
 	}
-	if _, err = l.Append(ctx, Record{Kind: KindEvent, Event: "start", Detail: detail}); err != nil {
-		return err
+	records = append(records, Record{Kind: KindEvent, Event: "start", Detail: detail})
+	if err := l.appendAll(records); err != nil {
+		return fmt.Errorf("close %d interrupted calls: %w", len(open), err)
 	}
 	for _, first := range left {
 		l.startSeal(first)

@@ -3,10 +3,12 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 	"golang.org/x/mod/sumdb/note"
@@ -42,7 +44,8 @@ type Report struct {
 	First           Seq          `json:"first"` // oldest record that is kept
 	Root            string       `json:"root"`  // base64
 	AnchoredThrough int64        `json:"anchored_through"`
-	Problems        []Problem    `json:"problems"` // never nil
+	Retired         []Tombstone  `json:"retired,omitempty"` // tombstones in the records that are kept
+	Problems        []Problem    `json:"problems"`          // never nil
 }
 
 // Problem is one thing that is not as it must be.
@@ -56,12 +59,13 @@ type Problem struct {
 // stored hashes, the signed checkpoint of every segment and the anchors. It
 // returns an error only when it could not look.
 func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	known := r.keys.known
-	if len(o.Keys) > 0 {
-		var err error
-		if known, err = verifiers(o.Keys); err != nil {
-			return Report{}, fmt.Errorf("verify the audit log: read the keys to trust: %w", err)
-		}
+	trusted := o.Keys
+	if len(trusted) == 0 {
+		trusted = r.publicKeys()
+	}
+	known, err := newKeyRing(trusted)
+	if err != nil {
+		return Report{}, fmt.Errorf("verify the audit log: read the keys to trust: %w", err)
 	}
 	v := &verification{reader: r, known: known, open: map[Seq]bool{}, sealed: map[Seq]sealedDetail{}, report: Report{AnchoredThrough: -1, Problems: []Problem{}}}
 	kept, err := r.fileAnchors()
@@ -84,12 +88,14 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 // verification is the state of one Verify, as it walks from record to record.
 type verification struct {
 	reader  *Reader
-	known   note.Verifiers
+	known   *keyRing
+	epoch   *note.Verifier // the key that must sign from here on; nil: any known
 	tree    tree
+	begun   bool         // a segment was read
 	broken  bool         // the tree could not be followed: a segment is unreadable
 	open    map[Seq]bool // intents without outcome so far
 	head    []byte       // how the segment before ended
-	anchors []checkpoint // by size
+	anchors []anchored   // by size
 	sealed  map[Seq]sealedDetail
 	left    unsealed
 	report  Report
@@ -107,17 +113,25 @@ func (v *verification) problem(status VerifyStatus, seq Seq, format string, args
 	}
 }
 
-// takeAnchors reads the anchors; one that is not signed by the log is a problem.
+// anchored is a checkpoint from outside, signature unchecked.
+type anchored struct {
+	checkpoint
+	signed []byte
+}
+
+// takeAnchors reads the anchors. Their signatures are checked when the walk
+// comes to them: the key may be one that the log introduces on the way.
 func (v *verification) takeAnchors(signed [][]byte) {
 	for _, text := range signed {
-		cp, err := openCheckpoint(text, v.known)
+		body, _, _ := strings.Cut(string(text), "\n\n")
+		cp, err := parseCheckpoint(body + "\n")
 		if err != nil {
-			v.problem(VerifyTampered, 0, "an anchor does not verify: %v", err)
+			v.problem(VerifyTampered, 0, "an anchor is not a checkpoint: %v", err)
 			continue
 		}
-		v.anchors = append(v.anchors, cp)
+		v.anchors = append(v.anchors, anchored{cp, text})
 	}
-	slices.SortStableFunc(v.anchors, func(a, b checkpoint) int { return int(a.size - b.size) })
+	slices.SortStableFunc(v.anchors, func(a, b anchored) int { return int(a.size - b.size) })
 }
 
 // passAnchors holds the tree against the anchors of its size.
@@ -128,12 +142,30 @@ func (v *verification) passAnchors() {
 		if a.size < v.tree.size {
 			continue // of records that were retired
 		}
-		if root, err := v.tree.root(); err != nil || root != a.root {
-			v.problem(VerifyTampered, Seq(max(a.size, 1)-1), "the first %d records are not those that were anchored", a.size)
+		last := Seq(max(a.size, 1) - 1)
+		if _, err := v.openCheckpoint(a.signed); err != nil {
+			v.problem(VerifyTampered, last, "an anchor of %d records does not verify: %v", a.size, err)
+			continue
+		}
+		if v.tree.root() != a.root {
+			v.problem(VerifyTampered, last, "the first %d records are not those that were anchored", a.size)
 			continue
 		}
 		v.report.AnchoredThrough = max(v.report.AnchoredThrough, a.size-1)
 	}
+}
+
+// openCheckpoint verifies a checkpoint of what was walked so far, which the key
+// of its time must have signed.
+func (v *verification) openCheckpoint(signed []byte) (checkpoint, error) {
+	n, err := openNote(signed, v.known)
+	if err != nil {
+		return checkpoint{}, err
+	}
+	if v.epoch != nil && !slices.ContainsFunc(n.Sigs, func(s note.Signature) bool { return s.Hash == (*v.epoch).KeyHash() }) {
+		return checkpoint{}, errors.New("check the signature: the key was replaced before that")
+	}
+	return parseCheckpoint(n.Text)
 }
 
 func (v *verification) segment(ctx context.Context, i int, seg segment, last bool) {
@@ -168,11 +200,12 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, last boo
 // start holds a segment's header against the tree so far. After a gap it goes
 // on from the segment's own signed start.
 func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
-	first := v.tree.edge == nil && v.head == nil
+	first := !v.begun
+	v.begun = true
 	if s.header.First != seg.first {
 		v.problem(VerifyTampered, seg.first, "segment %s says that it starts at %d", filepath.Base(seg.path), s.header.First)
 	}
-	cp, err := openCheckpoint([]byte(s.header.Previous), v.known)
+	cp, err := v.openCheckpoint([]byte(s.header.Previous))
 	if err != nil {
 		v.problem(VerifyTampered, seg.first, "the start of segment %s does not verify: %v", filepath.Base(seg.path), err)
 	}
@@ -184,7 +217,7 @@ func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
 	case !first && !v.broken && !bytes.Equal(v.head, []byte(s.header.Previous)):
 		v.problem(VerifyTampered, seg.first, "segment %s does not follow the one before it", filepath.Base(seg.path))
 	}
-	if v.tree.size != int64(seg.first) || v.broken || v.tree.edge == nil {
+	if v.tree.size != int64(seg.first) || v.broken {
 		v.broken = false
 		if v.tree, err = readTree(int64(seg.first), storedHashes{tx.Bucket(bucketHashes)}); err != nil {
 			v.problem(VerifyTampered, seg.first, "segment %s: %v", filepath.Base(seg.path), err)
@@ -196,7 +229,7 @@ func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
 		}
 		maps.DeleteFunc(v.open, func(s Seq, _ bool) bool { return s >= seg.first })
 	}
-	if root, err := v.tree.root(); err != nil || root != cp.root || cp.size != v.tree.size {
+	if cp.size != v.tree.size || cp.root != v.tree.root() {
 		v.problem(VerifyTampered, seg.first, "the tree before segment %s is not the one it was started with", filepath.Base(seg.path))
 	}
 	v.passAnchors()

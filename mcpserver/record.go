@@ -10,6 +10,7 @@ import (
 
 	"sallyport/audit"
 	"sallyport/policy"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 )
 
@@ -27,7 +28,7 @@ func (s *Server) record(p *Peer, k audit.Kind, tool string) audit.Record {
 func (s *Server) callRecord(c *call, k audit.Kind) audit.Record {
 	r := s.record(c.peer, k, c.tool.Name)
 	r.Call = c.id
-	r.Client = c.judged.Agent.Client
+	r.Client, r.Key, r.Trace = c.client, c.key, c.trace
 	r.Branch, r.Commit = c.judged.Workspace.Branch, c.judged.Workspace.Commit
 	if raw := c.args.Canonical(); raw != nil {
 		r.Args, r.ArgsDigest = raw, s.o.Log.Digest(raw)
@@ -130,11 +131,18 @@ func statusOf(c *call) audit.Status {
 	return audit.StatusOK
 }
 
-func readsSecret(f policy.Facts) bool {
-	for _, file := range f.Files {
-		if file.Op == string(sandbox.OpRead) && file.Guard == policy.GuardSecret {
-			return true
-		}
+// observed is what the limits learn of a call.
+func observed(c *call) limits.Outcome {
+	o := limits.Outcome{Failed: c.status != audit.StatusOK, Broken: c.status == audit.StatusTimeout, Ran: c.result.Usage.Wall}
+	var e *sandbox.Error
+	if errors.As(c.runErr, &e) {
+		o.Broken = o.Broken || e.Kind == sandbox.KindWalls || e.Kind == sandbox.KindIO
 	}
-	return false
+	for _, ch := range changesOf(c.result) {
+		o.Changed = append(o.Changed, ch.Path)
+	}
+	for _, f := range c.facts.Files {
+		o.ReadSecret = o.ReadSecret || f.Op == string(sandbox.OpRead) && f.Guard == policy.GuardSecret
+	}
+	return o
 }

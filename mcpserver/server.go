@@ -11,10 +11,13 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 	"sallyport/tools"
 )
@@ -42,8 +45,9 @@ type (
 		Digest(raw []byte) string
 	}
 	limiter interface {
-		Admit(now time.Time, who policy.Agent, tool, digest string) error
-		Observe(now time.Time, who policy.Agent, tool string, failed bool, changed int, secret bool)
+		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
+		Slot(ctx context.Context, name string) (release func(), err error)
+		Observe(now time.Time, k limits.Key, o limits.Outcome)
 		Session(id string) policy.Session
 	}
 )
@@ -60,13 +64,24 @@ type Options struct {
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
+	// Progress is how often a call that runs on says so, 10 s by default.
+	Progress time.Duration
+	// Traces and Metrics go where the composition sends them; nil is nowhere.
+	Traces  trace.TracerProvider
+	Metrics metric.MeterProvider
+	// Rules are what sallyport://policy shows an agent, History the records of its own
+	// session, the newest first. Without them there is no such resource.
+	Rules   func() []Rule
+	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
 }
 
 // Server serves MCP to any number of connections. Its methods may be called
 // concurrently.
 type Server struct {
-	o   Options
-	mcp *server.MCPServer
+	o       Options
+	mcp     *server.MCPServer
+	watcher *watcher
+	pages   pages
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -80,10 +95,17 @@ func New(o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, now: map[*running]struct{}{}}
+	var err error
+	if s.watcher, err = newWatcher(o.Traces, o.Metrics); err != nil {
+		o.Logger.Error("observe calls", "err", err)
+		s.watcher, _ = newWatcher(nil, nil)
+	}
 	hooks := &server.Hooks{}
 	hooks.AddOnError(s.failed)
 	s.mcp = server.NewMCPServer("sallyport", o.Version,
 		server.WithToolCapabilities(true),
+		server.WithResourceCapabilities(false, false),
+		server.WithPromptCapabilities(false),
 		server.WithHooks(hooks),
 		server.WithInstructions(instructions),
 		server.WithToolFilter(s.visible),
@@ -92,6 +114,8 @@ func New(o Options) *Server {
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
+	s.addResources()
+	s.addPrompts()
 	return s
 }
 
@@ -136,9 +160,15 @@ func (s *Server) handle(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	ctx, done := s.running(ctx, peerOf(ctx))
+	p := peerOf(ctx)
+	ctx, done := s.running(withinTrace(ctx, req.Params.Meta), p)
 	defer done()
-	return s.result(s.call(ctx, peerOf(ctx), attempt{tool: req.Params.Name, raw: raw, meta: req.Params.Meta})), nil
+	ctx, end := s.watch(ctx, p, req.Params.Name)
+	defer s.beat(ctx, req.Params.Meta)()
+	c := s.call(ctx, p, attempt{tool: req.Params.Name, raw: raw, meta: req.Params.Meta})
+	end(c)
+	s.keep(c)
+	return s.result(c), nil
 }
 
 // failed records what never reached handle: an unknown or hidden tool and
@@ -150,9 +180,11 @@ func (s *Server) failed(ctx context.Context, id any, method mcp.MCPMethod, messa
 	name := ""
 	if req, ok := message.(*mcp.CallToolRequest); ok && req != nil {
 		name = req.Params.Name
+		ctx = withinTrace(ctx, req.Params.Meta)
 	}
+	s.watcher.refused(ctx, name)
 	r := s.record(peerOf(ctx), audit.KindCall, name)
-	r.Call, r.Status, r.Error = s.o.ID(), audit.StatusInvalid, err.Error()
+	r.Call, r.Status, r.Error, r.Trace = s.o.ID(), audit.StatusInvalid, err.Error(), traceOf(ctx)
 	if errors.Is(err, server.ErrToolNotFound) {
 		r.Error = fmt.Sprintf("tool %q not found", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -24,7 +25,8 @@ type cage struct {
 	proxy *os.File
 	whole bool              // a PID namespace ends with its first process
 	moved map[string]string // cell paths that lie elsewhere, without a private root
-	undo  func()            // removes what the rung made; may be nil
+	undo  func()            // removes what was made for its rung
+	layer string            // id of its write layer, "" without
 }
 
 // errRaise is a wall that could not be raised.
@@ -65,7 +67,7 @@ func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell
 	}
 	return &cage{
 		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
-		whole: spec.Flags&unix.CLONE_NEWPID != 0,
+		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }
 
@@ -114,9 +116,7 @@ func (c *cage) close() error {
 	}
 	c.gone()
 	c.pidfd.Close()
-	if c.undo != nil {
-		c.undo()
-	}
+	c.undo()
 	if c.group == nil {
 		return nil
 	}
@@ -206,6 +206,30 @@ func (c *cage) gone() {
 			return
 		}
 	}
+}
+
+// serveNet serves the cell's proxy until stop, which also notes what went
+// through it. Without allowed endpoints there is nothing to serve.
+func (c *cage) serveNet(allow []Endpoint, res *Result) (stop func(), err error) {
+	if len(allow) == 0 {
+		return func() {}, nil
+	}
+	if c.proxy == nil {
+		return nil, errors.New("the cell sent no listener for its proxy")
+	}
+	l, err := net.FileListener(c.proxy)
+	if err != nil {
+		return nil, fmt.Errorf("take the cell's listener: %w", err)
+	}
+	p := newNetproxy(allow)
+	served := make(chan struct{})
+	go func() { p.serve(l); close(served) }()
+	return func() {
+		l.Close()
+		p.close()
+		<-served
+		res.Net, res.Denials = p.report()
+	}, nil
 }
 
 // streams are the three standard streams of one command.

@@ -70,41 +70,60 @@ func (r *Runner) climb(ctx context.Context, s *starter, p plan) (*cage, error) {
 	return nil, first
 }
 
+// fitted is a plan's spec made one for a rung.
+type fitted struct {
+	spec  cell.Spec
+	layer string            // id of the write layer, "" without
+	moved map[string]string // the cell's own places that lie elsewhere
+	undo  func()            // removes what was made for the rung
+}
+
 // fit makes a plan's spec one for this rung. Without a mount namespace there
 // is no private root: the cell gets a scratch folder for its own places, sees
 // the machine's through Landlock, and may write nothing of the workspace,
 // because Landlock cannot take protected paths out of a writable folder.
-func (g rung) fit(p plan) (spec cell.Spec, moved map[string]string, undo func(), err error) {
-	spec = p.spec
-	spec.Flags = g.flags
-	spec.Rlimits = slices.Clone(spec.Rlimits)
-	if g.flags&unix.CLONE_NEWNET == 0 && spec.Proxy {
-		return spec, nil, nil, wallsError("allow network to the command: a network namespace is missing", errors.New(g.why), machineRemedy())
+func (r *Runner) fit(p plan, g rung) (fitted, error) {
+	f := fitted{spec: p.spec, undo: func() {}}
+	f.spec.Flags = g.flags
+	f.spec.Rlimits = slices.Clone(f.spec.Rlimits)
+	if g.flags&unix.CLONE_NEWNET == 0 && f.spec.Proxy {
+		return f, wallsError("allow network to the command: a network namespace is missing", errors.New(g.why), machineRemedy())
 	}
-	if g.flags&unix.CLONE_NEWNS != 0 {
-		return spec, nil, nil, nil
+	if g.flags&unix.CLONE_NEWNS == 0 {
+		return f, g.open(p, &f)
 	}
+	if p.spec.View.Layer != nil {
+		id, upper, work, err := r.store().create(p.workspace)
+		if err != nil {
+			return f, err
+		}
+		f.layer, f.spec.View.Layer = id, &cell.Layer{Upper: upper, Work: work}
+	}
+	return f, nil
+}
+
+// open fits a cell without a private root.
+func (g rung) open(p plan, f *fitted) error {
 	if p.write != WriteNone {
-		return spec, nil, nil, wallsError(fmt.Sprintf("run with writes (%s): a mount namespace is missing", p.write), errors.New(g.why), machineRemedy())
+		return wallsError(fmt.Sprintf("run with writes (%s): a mount namespace is missing", p.write), errors.New(g.why), machineRemedy())
 	}
-	own := owner{spec.UID, spec.GID}
-	dir, moved, err := scratch(own, spec.View.Files)
+	v := p.spec.View
+	dir, moved, err := scratch(p.owner)
 	if err != nil {
-		return spec, nil, nil, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the free space of " + os.TempDir()}
+		return &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the free space of " + os.TempDir()}
 	}
-	v := spec.View
-	v.Tmpfs, v.Files, v.Links = nil, nil, nil
-	v.Binds = slices.DeleteFunc(slices.Clone(v.Binds), func(b cell.Bind) bool { return b.Writable })
+	v.Tmpfs, v.Links = nil, nil
+	v.Binds = slices.DeleteFunc(slices.Clone(v.Binds), func(b cell.Bind) bool { return b.Writable || b.To != "" })
 	v.Binds = append(v.Binds, cell.Bind{From: dir, Writable: true})
-	for _, p := range []string{"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts"} {
-		v.Binds = append(v.Binds, cell.Bind{From: p, Optional: true})
+	for _, name := range append([]string{"passwd", "group", "nsswitch.conf", "hosts"}, etcFiles...) {
+		v.Binds = append(v.Binds, cell.Bind{From: "/etc/" + name, Optional: true})
 	}
-	spec.View = v
-	return spec, moved, func() { _ = os.RemoveAll(dir) }, nil
+	f.spec.View, f.moved, f.undo = v, moved, func() { _ = os.RemoveAll(dir) }
+	return nil
 }
 
 // scratch is a cell's own place on a machine without private roots.
-func scratch(own owner, files []cell.File) (dir string, moved map[string]string, err error) {
+func scratch(own owner) (dir string, moved map[string]string, err error) {
 	if dir, err = os.MkdirTemp("", "sallyport-cell-"); err != nil {
 		return "", nil, err
 	}
@@ -113,19 +132,10 @@ func scratch(own owner, files []cell.File) (dir string, moved map[string]string,
 		cellCache: filepath.Join(dir, "cache"), gitConfig: filepath.Join(dir, "gitconfig"),
 	}
 	for _, from := range []string{"/tmp", cellHome, cellCache} {
-		if err = os.Mkdir(moved[from], 0o700); err == nil {
-			err = own.give(moved[from])
-		}
-		if err != nil {
-			return dir, nil, err
-		}
+		err = errors.Join(err, os.Mkdir(moved[from], 0o700), own.give(moved[from]))
 	}
-	for _, f := range files {
-		if f.Path == gitConfig {
-			err = errors.Join(err, os.WriteFile(moved[gitConfig], []byte(f.Data), 0o644))
-		}
-	}
-	return dir, moved, errors.Join(err, own.give(dir))
+	err = errors.Join(err, os.WriteFile(moved[gitConfig], []byte(findGitIdentity().file().Data), 0o644), own.give(dir))
+	return dir, moved, err
 }
 
 // relocate rewrites the cell's own places in an environment.

@@ -26,13 +26,17 @@ type Runner struct {
 	starter *starter
 	rung    *rung
 	filters map[filterKind][]*os.File
+	bases   map[owner]baseView
+	caches  map[string]owner // folders made and given
+	pool    *pool
 	closed  bool
 
 	work sync.WaitGroup // cells being taken apart
 }
 
-// NewRunner prepares the state folder. It starts no process; the first command
-// does.
+// NewRunner prepares the state folder, which belongs to one Runner at a time:
+// what a dead one's commands wrote and nobody landed is removed. It starts no
+// process; the first command does.
 func NewRunner(o Options) (*Runner, error) {
 	if !filepath.IsAbs(o.State) {
 		return nil, fmt.Errorf("open the sandbox: the state folder %q is not an absolute path", o.State)
@@ -48,6 +52,9 @@ func NewRunner(o Options) (*Runner, error) {
 			return nil, fmt.Errorf("open the sandbox: %w", err)
 		}
 	}
+	if err := (txStore{filepath.Join(o.State, "tx")}).clear(); err != nil {
+		return nil, fmt.Errorf("open the sandbox: %w", err)
+	}
 	if o.CellBinary == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -61,6 +68,9 @@ func NewRunner(o Options) (*Runner, error) {
 		groups:  sync.OnceValues(findGroups),
 		people:  sync.OnceValue(findGitIdentity),
 		filters: map[filterKind][]*os.File{},
+		bases:   map[owner]baseView{},
+		caches:  map[string]owner{},
+		pool:    newPool(o.Warm),
 	}, nil
 }
 
@@ -99,31 +109,69 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 	if err != nil {
 		return err
 	}
-	defer r.forget(&p, res)
-	c, err := r.cage(ctx, p)
-	if err != nil {
-		return runError(ctx, err)
+	c, dead := r.pool.take(p)
+	for _, d := range dead {
+		r.release(d, true)
 	}
-	defer r.release(c)
+	if c == nil {
+		if c, err = r.cage(ctx, p); err != nil {
+			return runError(ctx, err)
+		}
+	}
+	defer r.refill(p)
+	defer func() { r.release(c, res.Tx == "") }()
 	res.Walls, res.Level = c.walls, levelOf(c.walls)
 	if res.Level.rank() < r.opts.MinLevel.rank() {
 		return wallsError(fmt.Sprintf("run %s: this machine reaches level %s, %s is required", e.Args()[0], res.Level, r.opts.MinLevel),
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
+	if c.layer != "" { // a ready cell's layer is older than the run
+		if err := r.store().begin(c.layer, workspace); err != nil {
+			return err
+		}
+	}
+	stop, err := c.serveNet(e.Net, res)
+	if err != nil {
+		return runError(ctx, err)
+	}
 	o, err := c.do(ctx, p.command)
+	stop()
+	if p.write == WriteDirect { // also when the run was cut short
+		res.Denials = append(res.Denials, holdNew(p.workspace, p.protected, p.terms)...)
+	}
 	if err != nil {
 		return runError(ctx, err)
 	}
 	return r.report(c, p, o, res)
 }
 
-// release takes a used cell apart off the caller's path.
-func (r *Runner) release(c *cage) {
+// release takes a cell apart off the caller's path, and its write layer unless
+// that holds something pending.
+func (r *Runner) release(c *cage, layerToo bool) {
+	apart := func() {
+		_ = c.close() // a control group that stays is swept at the next start
+		if layerToo && c.layer != "" {
+			_ = r.Drop(c.layer) // what stays is swept at the next start
+		}
+	}
+	if !r.background(apart) {
+		apart()
+	}
+}
+
+// background runs f on its own; Close waits for it. After Close it says no.
+func (r *Runner) background(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
 	r.work.Add(1)
 	go func() {
 		defer r.work.Done()
-		_ = c.close() // a group that stays is swept at the next start
+		f()
 	}()
+	return true
 }
 
 // cage gives a cell with the plan's walls.
@@ -146,34 +194,44 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 
 // raise opens one cell on a rung.
 func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, error) {
-	spec, moved, undo, err := g.fit(p)
+	f, err := r.fit(p, g)
 	if err != nil {
 		return nil, err
 	}
-	filters, err := r.filter(filterKind{profile: p.profile, closed: spec.Flags&syscall.CLONE_NEWNET == 0})
+	filters, err := r.filter(filterKind{profile: p.profile, closed: g.flags&syscall.CLONE_NEWNET == 0})
 	if err != nil {
+		f.undo()
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
 	}
-	grp, gerr := r.group(p.limits)
-	if gerr != nil {
-		spec.Rlimits = append(spec.Rlimits, fallbackLimits(p.limits)...)
+	_, noGroups := r.groups()
+	if noGroups != nil {
+		f.spec.Rlimits = append(f.spec.Rlimits, fallbackLimits(p.limits)...)
 	}
-	c, err := s.openCage(ctx, spec, filters)
+	// The group is made while the starter clones.
+	made := make(chan madeGroup, 1)
+	go func() {
+		g, err := r.group(p.limits)
+		made <- madeGroup{g, err}
+	}()
+	c, err := s.openCage(ctx, f.spec, filters)
+	grp := <-made
 	if err != nil {
-		if grp != nil {
-			_ = grp.remove()
-		}
-		if undo != nil {
-			undo()
+		f.undo()
+		if grp.group != nil {
+			_ = grp.group.remove()
 		}
 		return nil, err
 	}
-	c.group, c.moved, c.undo = grp, moved, undo
-	if grp != nil {
-		gerr = grp.add(c.pid)
+	c.group, c.moved, c.undo, c.layer = grp.group, f.moved, f.undo, f.layer
+	gerr := grp.err
+	if gerr == nil {
+		gerr = c.group.add(c.pid)
 	}
-	if err = c.ready(ctx); err != nil {
-		r.release(c)
+	if err = c.ready(ctx); err == nil && gerr != nil && noGroups == nil {
+		err = fmt.Errorf("enter the control group: %w", gerr)
+	}
+	if err != nil {
+		r.release(c, true)
 		return nil, err
 	}
 	c.walls = append(c.walls, cgroupWall(gerr))
@@ -183,6 +241,11 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 	}
 	return c, nil
+}
+
+type madeGroup struct {
+	group group
+	err   error
 }
 
 func cgroupWall(err error) Wall {
@@ -198,7 +261,7 @@ func (r *Runner) group(l Limits) (group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gs.make("sallyport-"+randomName(), l)
+	return gs.make(groupName(), l)
 }
 
 func randomName() string {
@@ -249,6 +312,9 @@ func (r *Runner) Close() error {
 	s := r.starter
 	r.closed, r.starter = true, nil
 	r.mu.Unlock()
+	for _, c := range r.pool.close() {
+		r.release(c, true)
+	}
 	if s != nil {
 		s.close()
 	}
@@ -295,11 +361,20 @@ func runError(ctx context.Context, err error) error {
 // cacheRoot is the one folder of a workspace's caches, owned by its owner.
 func (r *Runner) cacheRoot(workspace string, own owner) (string, error) {
 	dir := filepath.Join(r.opts.State, "cache", digest(workspace))
+	r.mu.Lock()
+	known := r.caches[dir] == own
+	r.mu.Unlock()
+	if known && isDir(dir) {
+		return dir, nil
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("make the workspace's cache: %w", err)
 	}
 	if err := own.give(dir); err != nil {
 		return "", fmt.Errorf("make the workspace's cache: %w", err)
 	}
+	r.mu.Lock()
+	r.caches[dir] = own
+	r.mu.Unlock()
 	return dir, nil
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,19 +20,22 @@ import (
 
 // plan is one command made ready for a cell.
 type plan struct {
-	spec      cell.Spec
+	spec      cell.Spec // without the rung's part and the write layer
 	profile   string
 	limits    Limits
 	command   command
 	workspace string
 	write     WriteMode
-	layerID   string
-	protected []string // absolute; also those that do not exist
+	owner     owner
+	terms     Terms
+	protected []string // absolute, those that exist
+	// slot names the cells that could run it, key the very walls it needs.
+	slot, key string
 }
 
 // plan turns a narrowed Exec into what a cell must know.
 func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
-	p := plan{workspace: workspace, write: e.Write, limits: t.Limits.orDefault(), profile: t.Profile}
+	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: t.Profile}
 	if p.profile == "" {
 		p.profile = profileDefault
 	}
@@ -43,50 +46,100 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	if e.Timeout > 0 && (p.limits.Wall < 0 || e.Timeout < p.limits.Wall) {
 		p.limits.Wall = e.Timeout
 	}
-	own, err := ownerOf(workspace)
+	if err := checkWorkspace(workspace, r.opts.State); err != nil {
+		return p, err
+	}
+	own, id, err := ownerOf(workspace)
 	if err != nil {
 		return p, err
 	}
-	if err := checkWorkspace(workspace, r.opts.State); err != nil {
-		return p, err
+	base, err := r.base(own)
+	if err != nil {
+		return p, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's owner and free space"}
 	}
 	cache, err := r.cacheRoot(workspace, own)
 	if err != nil {
 		return p, &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the state folder's owner and free space"}
 	}
-	tools := r.tools()
-	v := systemView(tools)
-	v.Workspace = workspace
-	v.Writable = e.Write != WriteNone
-	v.Binds = append(v.Binds, cell.Bind{From: cache, To: cellCache, Writable: true})
-	v.Files = append(people(own.uid, own.gid), r.people().file())
+	v, prints := r.view(base, workspace, e, t)
+	v.Binds = append(slices.Clip(v.Binds), cell.Bind{From: cache, To: cellCache, Writable: true})
 	v.Tmpfs = []cell.Tmp{
 		{Path: "/tmp", Size: size(p.limits.Disk), Mode: 0o1777},
 		{Path: "/dev/shm", Size: size(p.limits.Memory / 2), Mode: 0o1777},
 		{Path: cellHome, Size: size(p.limits.Disk), Mode: 0o700},
 	}
-	if e.Write == WriteTransaction || e.Write == WriteDiscard {
-		v.Layer = &cell.Layer{}
-		if p.layerID, v.Layer.Upper, v.Layer.Work, err = r.store().create(workspace); err != nil {
-			return p, err
-		}
+	p.owner = own
+	p.protected = v.Protected
+	if !v.Writable {
+		v.Protected, v.Pinned = nil, nil
 	}
-	p.protected, v.Hidden = guards(workspace, t)
-	if v.Writable {
-		v.Protected = p.protected
-	}
-	showWorktree(&v)
-	v.Pinned = pins(workspace, v.Protected)
 	p.spec = cell.Spec{
 		UID: own.uid, GID: own.gid, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
 		Rlimits: baseLimits(p.limits), Proxy: len(e.Net) > 0,
 	}
+	p.name(t, id, prints)
 	p.command = command{
-		run: cell.Run{Argv: e.Args(), Env: environment(tools, len(e.Net) > 0, e.Env),
+		run: cell.Run{Argv: e.Args(), Env: environment(r.tools(), len(e.Net) > 0, e.Env),
 			Dir: filepath.Join(workspace, e.Dir)},
 		stdin: e.Stdin, limits: p.limits,
 	}
 	return p, nil
+}
+
+// view adds the workspace and its guards to the base, and gives fingerprints
+// of the guarded paths: one that was replaced on the host has lost its mount
+// in every cell made before.
+func (r *Runner) view(base cell.View, workspace string, e Exec, t Terms) (v cell.View, prints string) {
+	v = base
+	v.Workspace = workspace
+	v.Writable = e.Write != WriteNone
+	if e.Write == WriteTransaction || e.Write == WriteDiscard {
+		v.Layer = &cell.Layer{} // filled in when the cell is made
+	}
+	v.Protected, v.Hidden, prints = guards(workspace, t)
+	showWorktree(&v)
+	v.Pinned = pins(workspace, v.Protected)
+	return v, prints
+}
+
+// base is the view that all workspaces of one owner share.
+func (r *Runner) base(own owner) (cell.View, error) {
+	st, err := os.Stat("/etc/ld.so.cache")
+	stamp := time.Time{}
+	if err == nil {
+		stamp = st.ModTime()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b, ok := r.bases[own]; ok && b.stamp.Equal(stamp) {
+		return b.view, nil
+	}
+	etc := filepath.Join(r.opts.State, "etc", fmt.Sprintf("%d-%d", own.uid, own.gid))
+	if err := prepareEtc(etc, own, r.people()); err != nil {
+		return cell.View{}, fmt.Errorf("make the cell's /etc: %w", err)
+	}
+	b := baseView{view: systemView(r.tools(), etc), stamp: stamp}
+	r.bases[own] = b
+	return b.view, nil
+}
+
+// baseView is remembered until packages were installed, which the loader's
+// cache tells.
+type baseView struct {
+	view  cell.View
+	stamp time.Time
+}
+
+// name derives the pool's names for the plan.
+func (p *plan) name(t Terms, workspaceID, prints string) {
+	l := p.limits
+	l.Wall, l.Output = 0, 0 // these two the daemon holds, not the cell
+	p.slot = digest(fmt.Sprint(p.workspace, p.profile, p.write, l, p.spec.Proxy, t.Protected, t.Hidden))
+	spec, err := json.Marshal(p.spec)
+	if err != nil {
+		spec = nil // a Spec holds nothing that cannot be written
+	}
+	p.key = digest(workspaceID + prints + string(spec))
 }
 
 // size bounds a tmpfs; without a limit it gets the kernel's habit of half of
@@ -123,16 +176,17 @@ func checkWorkspace(workspace, state string) error {
 // the daemon's own user otherwise.
 type owner struct{ uid, gid int }
 
-func ownerOf(workspace string) (owner, error) {
+// The id changes when the folder is replaced.
+func ownerOf(workspace string) (own owner, id string, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(workspace, &st); err != nil {
+		return owner{}, "", &Error{Kind: KindMissing, Msg: "open the workspace", Err: err, Remedy: "name an existing folder"}
+	}
+	id = fmt.Sprintf("%d:%d:%o", st.Dev, st.Ino, st.Mode)
 	if os.Geteuid() != 0 {
-		return owner{os.Geteuid(), os.Getegid()}, nil
+		return owner{os.Geteuid(), os.Getegid()}, id, nil
 	}
-	st, err := os.Stat(workspace)
-	if err != nil {
-		return owner{}, &Error{Kind: KindMissing, Msg: "open the workspace", Err: err, Remedy: "name an existing folder"}
-	}
-	sys := st.Sys().(*syscall.Stat_t)
-	return owner{int(sys.Uid), int(sys.Gid)}, nil
+	return owner{int(st.Uid), int(st.Gid)}, id, nil
 }
 
 func (o owner) give(path string) error {

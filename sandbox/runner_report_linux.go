@@ -28,8 +28,8 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 		res.Usage.Pids = use.pids
 	}
 	res.Hit = hits(p.limits, o, use)
-	res.Denials = denials(p, o)
-	if err := r.settle(p, res); err != nil {
+	res.Denials = append(res.Denials, denials(p, o)...)
+	if err := r.settle(c, p, res); err != nil {
 		return err
 	}
 	if o.timeout {
@@ -41,32 +41,19 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 
 // settle closes the write layer: what it holds becomes Changes and, in a
 // transaction, stays until it is landed or dropped.
-func (r *Runner) settle(p plan, res *Result) error {
+func (r *Runner) settle(c *cage, p plan, res *Result) error {
 	if p.write != WriteTransaction {
 		return nil
 	}
-	changes, err := r.store().changes(p.layerID)
+	changes, err := r.store().changes(c.layer)
 	if err != nil {
 		return err
 	}
 	res.Changes = changes
 	if len(changes) > 0 {
-		res.Tx = p.layerID
+		res.Tx = c.layer
 	}
 	return nil
-}
-
-// forget removes a write layer that holds nothing pending.
-func (r *Runner) forget(p *plan, res *Result) {
-	if p.layerID == "" || res.Tx != "" {
-		return
-	}
-	id := p.layerID
-	r.work.Add(1)
-	go func() {
-		defer r.work.Done()
-		_ = r.Drop(id)
-	}()
 }
 
 // hits lists the limits that stopped or cut the run.

@@ -20,6 +20,9 @@ import (
 var cellBinary string
 
 func TestMain(m *testing.M) {
+	if code, ok := probeMain(os.Args); ok {
+		os.Exit(code)
+	}
 	os.Exit(withCellBinary(m))
 }
 
@@ -51,7 +54,7 @@ func withCellBinary(m *testing.M) int {
 // newRunner is a Runner whose cells and folders end with the test.
 func newRunner(t testing.TB) *Runner {
 	t.Helper()
-	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: cellBinary, Warm: -1})
+	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: cellBinary})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	return r

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -54,10 +55,13 @@ func (w *Workspace) search(ctx context.Context, op FileOp) (FileResult, error) {
 	defer stop()
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = w.searchTree(bounded, s, pat, &g)
-	} else {
-		var h fileHits
-		if h, err = grepFile(s, pat, &g.want); err == nil {
-			g.add(h)
+	} else if err = regular(st); err == nil {
+		var fd int
+		if fd, err = s.openFd(); err == nil {
+			var h fileHits
+			if h, err = (&grepper{pat: pat, want: &g.want}).file(fd, s.path); err == nil {
+				g.add(h)
+			}
 		}
 	}
 	switch {
@@ -72,56 +76,53 @@ func (w *Workspace) search(ctx context.Context, op FileOp) (FileResult, error) {
 	return g.res, nil
 }
 
+// searchJob is one open file and where its answer goes.
+type searchJob struct {
+	fd     int
+	path   string
+	answer chan fileHits
+}
+
 // searchTree runs one walk and a few workers; answers are read in the order in
 // which the walk met the files.
 func (w *Workspace) searchTree(ctx context.Context, s *spot, pat *linePattern, g *gather) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	type job struct {
-		at     spot
-		answer chan fileHits
-	}
 	workers := runtime.GOMAXPROCS(0)
-	jobs := make(chan job)
+	jobs := make(chan searchJob)
 	ordered := make(chan chan fileHits, 8*workers)
+	var running sync.WaitGroup
+	defer running.Wait()
 	for range workers {
-		go func() {
-			for j := range jobs {
-				h, err := grepFile(&j.at, pat, &g.want)
-				if err != nil {
-					h = fileHits{skip: j.at.path + ": " + err.Error()}
-				}
-				unix.Close(j.at.dir)
-				j.answer <- h
-			}
-		}()
+		running.Go(func() { (&grepper{pat: pat, want: &g.want}).serve(jobs) })
 	}
 	t := tree{ctx: ctx}
 	t.visit = func(at found) error {
 		if at.kind != unix.S_IFREG || g.want.Glob != "" && !globMatch(g.want.Glob, below(s.path, at.path)) {
 			return nil
 		}
-		dir, err := unix.FcntlInt(uintptr(at.dir), unix.F_DUPFD_CLOEXEC, 0)
+		fd, err := at.openFd()
 		if err != nil {
-			return err
+			t.skip(at.path, err)
+			return nil
 		}
-		j := job{spot{dir: dir, name: at.name, path: at.path}, make(chan fileHits, 1)}
+		j := searchJob{fd, at.path, make(chan fileHits, 1)}
 		select {
 		case ordered <- j.answer:
 			jobs <- j
 			return nil
 		case <-ctx.Done():
-			unix.Close(dir)
+			unix.Close(fd)
 			return ctx.Err()
 		}
 	}
 	ended := make(chan error, 1)
-	go func() {
+	running.Go(func() {
 		err := w.walkFrom(s, &t)
 		close(jobs)
 		close(ordered)
 		ended <- err
-	}()
+	})
 	full := false
 	for answer := range ordered {
 		h := <-answer
@@ -147,24 +148,70 @@ type fileHits struct {
 	skip    string
 }
 
-var errBinary = errors.New("binary file")
+// grepper looks through files one after another with one buffer.
+type grepper struct {
+	pat  *linePattern
+	want *Search
+	buf  []byte
+}
 
-// grepFile looks through one file.
-func grepFile(s *spot, pat *linePattern, want *Search) (fileHits, error) {
-	h := fileHits{path: s.path}
-	b, _, err := s.load(MaxSearchFile)
-	if err != nil {
+// serve answers jobs until there are no more.
+func (g *grepper) serve(jobs <-chan searchJob) {
+	for j := range jobs {
+		h, err := g.file(j.fd, j.path)
+		if err != nil {
+			h = fileHits{skip: j.path + ": " + err.Error()}
+		}
+		j.answer <- h
+	}
+}
+
+// file looks through an open file and closes it.
+func (g *grepper) file(fd int, path string) (fileHits, error) {
+	h := fileHits{path: path}
+	b, err := g.load(fd)
+	if err != nil || isBinary(b) {
 		return h, err
 	}
-	if isBinary(b) {
-		return h, nil
-	}
-	c := cutter{b: b, want: want, h: &h, keep: want.Offset + limitOf(want)}
-	pat.each(b, c.hit)
-	if want.Mode == SearchContent || want.Mode == "" {
-		c.flush(len(b), want.After)
+	c := cutter{b: b, want: g.want, h: &h, keep: g.want.Offset + limitOf(g.want)}
+	g.pat.each(b, c.hit)
+	if g.want.Mode == SearchContent || g.want.Mode == "" {
+		c.flush(len(b), g.want.After)
 	}
 	return h, nil
+}
+
+// load reads and closes a regular file; the bytes hold until the next load.
+func (g *grepper) load(fd int) ([]byte, error) {
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if err := regular(st); err != nil {
+		return nil, err
+	}
+	if st.Size > MaxSearchFile {
+		return nil, errTooLarge{st.Size, MaxSearchFile}
+	}
+	if int64(len(g.buf)) <= st.Size {
+		g.buf = make([]byte, st.Size+st.Size/4+1)
+	}
+	n := 0
+	for n < len(g.buf) { // a file that grows meanwhile is read as long as it fits
+		k, err := unix.Read(fd, g.buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			break
+		}
+		n += k
+	}
+	return g.buf[:n], nil
 }
 
 func limitOf(s *Search) int {

@@ -23,16 +23,16 @@ var (
 // compileFilter builds the programs for a kind and leaves each in a sealed
 // memfd. The strictest answer of all of them counts.
 func compileFilter(k filterKind) ([]*os.File, error) {
-	terminal, err := compile(seccomp.ActAllow, func(b *filterBuilder) { b.terminal() })
+	exceptions, err := compile(seccomp.ActAllow, func(b *filterBuilder) { b.terminal(); b.setuid() })
 	if err != nil {
-		return nil, fmt.Errorf("compile the terminal filter: %w", err)
+		return nil, fmt.Errorf("compile the seccomp exceptions: %w", err)
 	}
 	main, err := compile(absent, func(b *filterBuilder) { b.profile(k) })
 	if err != nil {
-		terminal.Close()
+		exceptions.Close()
 		return nil, fmt.Errorf("compile seccomp profile %q: %w", k.profile, err)
 	}
-	return []*os.File{terminal, main}, nil
+	return []*os.File{exceptions, main}, nil
 }
 
 func compile(otherwise seccomp.ScmpAction, rules func(*filterBuilder)) (*os.File, error) {
@@ -100,8 +100,6 @@ func (b *filterBuilder) profile(k filterKind) {
 	}
 	b.clone()
 	b.sockets(k)
-	b.add("ioctl", seccomp.ActAllow)
-	b.modes()
 	b.personality()
 }
 
@@ -152,42 +150,47 @@ func (b *filterBuilder) clone() {
 	}
 }
 
-// sockets allows Unix, IPv4 and IPv6 stream and datagram sockets and route
-// netlink, which getifaddrs(3) needs; no packet, vsock, raw or other family.
+// sockets allows Unix sockets, TCP and UDP over IPv4 and IPv6, and route
+// netlink, which getifaddrs(3) needs; no packet, vsock, raw or other family,
+// and no other protocol within these (ICMP, SCTP, MPTCP).
 func (b *filterBuilder) sockets(k filterKind) {
 	const kind = 0xf // SOCK_STREAM and friends without SOCK_CLOEXEC, SOCK_NONBLOCK
-	families := []uint64{unix.AF_INET, unix.AF_INET6}
-	inside := k.profile != profileStrict && !k.closed
-	for _, fam := range families {
-		if !inside {
-			break
+	if k.profile != profileStrict && !k.closed {
+		for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+			for typ, proto := range map[uint64]uint64{unix.SOCK_STREAM: unix.IPPROTO_TCP, unix.SOCK_DGRAM: unix.IPPROTO_UDP} {
+				for _, p := range []uint64{0, proto} {
+					b.add("socket", seccomp.ActAllow, b.masked(0, low32, family), b.masked(1, kind, typ), b.masked(2, low32, p))
+				}
+			}
 		}
-		for _, typ := range []uint64{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
-			b.add("socket", seccomp.ActAllow, b.masked(0, low32, fam), b.masked(1, kind, typ))
-		}
-	}
-	if inside {
 		b.add("socket", seccomp.ActAllow, b.masked(0, low32, unix.AF_UNIX))
 		b.add("socket", seccomp.ActAllow, b.masked(0, low32, unix.AF_NETLINK), b.masked(2, low32, unix.NETLINK_ROUTE))
 	}
 	b.add("socketpair", seccomp.ActAllow, b.masked(0, low32, unix.AF_UNIX))
 }
 
+// The exceptions need a program of their own: libseccomp lets an
+// unconditional rule for a syscall swallow the conditional ones.
+
 // terminal refuses the two requests that type into or read from the terminal
-// of whoever started the cell (CVE-2017-5226). They need a program of their
-// own: libseccomp lets an unconditional rule for ioctl swallow these.
+// of whoever started the cell (CVE-2017-5226).
 func (b *filterBuilder) terminal() {
 	b.add("ioctl", refuse, b.masked(1, low32, unix.TIOCSTI))
 	b.add("ioctl", refuse, b.masked(1, low32, unix.TIOCLINUX))
 }
 
-// modes allows chmod without the set-uid and set-gid bits on files.
-func (b *filterBuilder) modes() {
-	for name, arg := range map[string]uint{"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2} {
-		for _, bit := range []uint64{unix.S_ISUID, unix.S_ISGID} {
+// setuid refuses to make set-uid and set-gid files, by chmod or at creation:
+// in a workspace of root's they would be root's on the host. The mode counts
+// only where a file is created; elsewhere the register holds anything.
+func (b *filterBuilder) setuid() {
+	for _, bit := range []uint64{unix.S_ISUID, unix.S_ISGID} {
+		for name, arg := range map[string]uint{"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2} {
 			b.add(name, refuse, b.masked(arg, bit, bit))
 		}
-		b.add(name, seccomp.ActAllow, b.masked(arg, unix.S_ISUID|unix.S_ISGID, 0))
+		for _, flag := range []uint64{unix.O_CREAT, unix.O_TMPFILE &^ unix.O_DIRECTORY} {
+			b.add("open", refuse, b.masked(1, flag, flag), b.masked(2, bit, bit))
+			b.add("openat", refuse, b.masked(2, flag, flag), b.masked(3, bit, bit))
+		}
 	}
 }
 

@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"sallyport/sandbox/cell"
 )
@@ -39,28 +42,33 @@ var hiddenPatterns = []string{
 // shownAnyway are names the patterns catch that hold no secret.
 var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub"}
 
-// guards lists the absolute paths of a workspace that are protected and hidden.
-func guards(workspace string, t Terms) (protected, hidden []string) {
-	join := func(rel string) string { return filepath.Join(workspace, filepath.Clean("/"+rel)) }
-	for _, list := range [][]string{protectedPaths, t.Protected} {
-		for _, rel := range list {
-			protected = append(protected, join(rel))
+// guards lists the absolute paths of a workspace that are protected and
+// hidden, as far as they exist, with a fingerprint of which files they are.
+func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
+	names := entries(workspace)
+	var seen strings.Builder
+	pick := func(lists ...[]string) []string {
+		var found []string
+		for _, rel := range slices.Concat(lists...) {
+			rel = filepath.Clean("/" + rel)[1:]
+			first, _, _ := strings.Cut(rel, "/")
+			if _, there := slices.BinarySearch(names, first); !there {
+				continue
+			}
+			p := filepath.Join(workspace, rel)
+			var st unix.Stat_t
+			if unix.Lstat(p, &st) != nil {
+				continue
+			}
+			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
+			found = append(found, p)
 		}
+		slices.Sort(found)
+		return slices.Compact(found)
 	}
-	for _, list := range [][]string{hiddenPaths, secretNames(workspace), t.Hidden} {
-		for _, rel := range list {
-			hidden = append(hidden, join(rel))
-		}
-	}
-	keep := func(list []string) []string {
-		slices.Sort(list)
-		list = slices.Compact(list)
-		return slices.DeleteFunc(list, func(p string) bool {
-			_, err := os.Lstat(p)
-			return err != nil || p == workspace
-		})
-	}
-	return keep(protected), keep(hidden)
+	protected = pick(protectedPaths, t.Protected)
+	hidden = pick(hiddenPaths, secretNames(names), t.Hidden)
+	return protected, hidden, seen.String()
 }
 
 // pins are the folders between the workspace and its protected paths, outer
@@ -76,18 +84,76 @@ func pins(workspace string, protected []string) []string {
 	return slices.Compact(list)
 }
 
-func secretNames(workspace string) []string {
-	entries, err := os.ReadDir(workspace)
+// holdNew moves protected paths that a run with direct writes made out of the
+// way: where there was nothing, no mount could stand guard. A repository's own
+// are left alone when the run made the repository. The paths are followed on
+// descriptors through no symbolic link, because the run's files are not to be
+// trusted.
+func holdNew(workspace string, before []string, t Terms) []Denial {
+	root, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, e := range entries {
-		if matches(hiddenPatterns, e.Name()) && !matches(shownAnyway, e.Name()) {
-			names = append(names, e.Name())
+	defer unix.Close(root)
+	hadGit := slices.ContainsFunc(before, func(p string) bool { return under(p, filepath.Join(workspace, ".git")) })
+	var denials []Denial
+	for _, rel := range slices.Concat(protectedPaths, t.Protected) {
+		rel = filepath.Clean("/" + rel)[1:]
+		if rel == "" || slices.Contains(before, filepath.Join(workspace, rel)) || under(rel, ".git") && !hadGit {
+			continue
+		}
+		if held, ok := holdOne(root, rel); ok {
+			denials = append(denials, Denial{
+				What:   fmt.Sprintf("%s was made by the command and moved to %s: protected path", rel, held),
+				Remedy: "ask a person to put it in place: protected paths are not for commands to make",
+			})
 		}
 	}
+	return denials
+}
+
+// holdOne moves one path aside, within its folder.
+func holdOne(root int, rel string) (held string, ok bool) {
+	dir, err := unix.Openat2(root, filepath.Dir(rel), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(dir)
+	name := filepath.Base(rel)
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return "", false
+	}
+	to := "held-by-sallyport-" + randomName()[:6] + "-" + strings.TrimPrefix(name, ".")
+	if unix.Renameat2(dir, name, dir, to, unix.RENAME_NOREPLACE) != nil {
+		return "", false
+	}
+	return filepath.Join(filepath.Dir(rel), to), true
+}
+
+// entries are the sorted names in a folder.
+func entries(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what was read so far counts
+	slices.Sort(names)
 	return names
+}
+
+func secretNames(names []string) []string {
+	var found []string
+	for _, n := range names {
+		if matches(hiddenPatterns, n) && !matches(shownAnyway, n) {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 func matches(patterns []string, name string) bool {
@@ -145,7 +211,7 @@ func showWorktree(v *cell.View) {
 	if !ok || under(common, v.Workspace) {
 		return
 	}
-	v.Binds = append(v.Binds, cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})
+	v.Binds = append(slices.Clip(v.Binds), cell.Bind{From: common, Writable: v.Writable && v.Layer == nil})
 	v.Protected = append(v.Protected, filepath.Join(v.Workspace, ".git"))
 	for _, rel := range protectedGit {
 		v.Protected = append(v.Protected, filepath.Join(common, rel))

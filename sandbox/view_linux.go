@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,15 +23,19 @@ const (
 // this machine (merged /usr) becomes the same link.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// etcShown are the parts of /etc a program may need. What names people,
-// machines or secrets is not among them; passwd and friends are written anew.
-var etcShown = []string{
-	"/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/crypto-policies", "/etc/ld.so.cache",
-	"/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/timezone",
-	"/etc/services", "/etc/protocols", "/etc/mime.types", "/etc/magic", "/etc/os-release",
-	"/etc/debian_version", "/etc/lsb-release", "/etc/bash.bashrc", "/etc/inputrc", "/etc/terminfo",
-	"/etc/fonts", "/etc/perl", "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/R",
-}
+// etcFolders are the folders of /etc a program may need, bound into the cell's
+// own /etc; etcFiles are copied there. What names people, machines or secrets
+// is not among them; passwd and friends are written anew.
+var (
+	etcFolders = []string{
+		"ssl", "ca-certificates", "pki", "crypto-policies", "ld.so.conf.d", "alternatives", "terminfo", "fonts", "perl",
+		"java-17-openjdk", "java-21-openjdk", "R",
+	}
+	etcFiles = []string{
+		"ld.so.cache", "ld.so.conf", "localtime", "timezone", "services", "protocols", "mime.types", "magic", "os-release",
+		"debian_version", "lsb-release", "bash.bashrc", "inputrc",
+	}
+)
 
 // devices every cell has.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
@@ -155,8 +160,9 @@ func covered(p string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return under(p, d) })
 }
 
-// systemView is the part of the view that does not depend on the workspace.
-func systemView(t toolchains) cell.View {
+// systemView is the part of the view that does not depend on the workspace;
+// etc is the folder prepareEtc made.
+func systemView(t toolchains, etc string) cell.View {
 	var v cell.View
 	for _, dir := range systemDirs {
 		if target, err := os.Readlink(dir); err == nil {
@@ -165,8 +171,9 @@ func systemView(t toolchains) cell.View {
 			v.Binds = append(v.Binds, cell.Bind{From: dir})
 		}
 	}
-	for _, p := range etcShown {
-		if _, err := os.Stat(p); err == nil {
+	v.Binds = append(v.Binds, cell.Bind{From: etc, To: "/etc"})
+	for _, name := range etcFolders {
+		if p := filepath.Join("/etc", name); isDir(p) {
 			v.Binds = append(v.Binds, cell.Bind{From: p, Optional: true})
 		}
 	}
@@ -184,9 +191,41 @@ func systemView(t toolchains) cell.View {
 		cell.Link{Path: "/dev/stdout", Target: "/proc/self/fd/1"},
 		cell.Link{Path: "/dev/stderr", Target: "/proc/self/fd/2"},
 		cell.Link{Path: "/dev/ptmx", Target: "pts/ptmx"},
-		cell.Link{Path: "/etc/mtab", Target: "/proc/self/mounts"},
 	)
 	return v
+}
+
+func isDir(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.IsDir()
+}
+
+// prepareEtc makes the /etc that cells of one owner see, once: a mount less
+// for each file in every cell.
+func prepareEtc(dir string, own owner, git gitIdentity) error {
+	for _, name := range append([]string{"."}, etcFolders...) {
+		if !isDir(filepath.Join("/etc", name)) {
+			continue
+		}
+		sub := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(sub, 0o755), os.Chmod(sub, 0o755)); err != nil {
+			return err
+		}
+	}
+	files := append(people(own.uid, own.gid), git.file())
+	for _, name := range etcFiles {
+		if data, err := os.ReadFile(filepath.Join("/etc", name)); err == nil {
+			files = append(files, cell.File{Path: "/etc/" + name, Data: string(data)})
+		}
+	}
+	for _, f := range files {
+		// Renamed into place: running cells look at the folder.
+		tmp, to := filepath.Join(dir, ".new"), filepath.Join(dir, filepath.Base(f.Path))
+		if err := errors.Join(os.WriteFile(tmp, []byte(f.Data), 0o644), os.Chmod(tmp, 0o644), os.Rename(tmp, to)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // people are the reduced /etc files of a cell whose only user is uid:gid.
@@ -239,10 +278,16 @@ func environment(t toolchains, net bool, extra map[string]string) []string {
 	for k, v := range t.env {
 		env[k] = v
 	}
-	if t.mods != "" && !net {
-		env["GOMODCACHE"] = t.mods
+	env["GOFLAGS"] = "-buildvcs=false"
+	switch {
+	case !net:
 		env["GOPROXY"] = "off"
-		env["GOFLAGS"] = "-buildvcs=false"
+		if t.mods != "" {
+			env["GOMODCACHE"] = t.mods
+		}
+	case t.mods != "": // modules are added to the workspace's own cache
+		env["GOPROXY"] = "file://" + t.mods + "/cache/download,https://proxy.golang.org,direct"
+		env["GOFLAGS"] += " -modcacherw"
 	}
 	if net {
 		proxy := "http://127.0.0.1:" + strconv.Itoa(cell.ProxyPort)

@@ -33,6 +33,7 @@ func TestEdit(t *testing.T) {
 		{"many", strings.Repeat("x\n", 20), Edit{Old: "x", New: "y"}, "", []string{"found 20 matches", "9, 10, …"}},
 		{"none", "abc", Edit{Old: "xyz", New: "y"}, "", []string{"old_string not found in the file"}},
 		{"whitespace", tabbed, Edit{Old: "    x := 1\n    y := 1", New: "z"}, "", []string{"old_string not found", `line 2 differs only in whitespace: "\tx := 1"`}},
+		{"whitespace inside a line", tabbed, Edit{Old: "y  := 1", New: "z"}, "", []string{`line 3 differs only in whitespace: "\ty := 1"`}},
 		{"line numbers", tabbed, Edit{Old: "2\t\tx := 1", New: "z"}, "", []string{"line number"}},
 		{"same", "abc", Edit{Old: "abc", New: "abc"}, "", []string{"are the same"}},
 		{"empty", "abc", Edit{Old: "", New: "abc"}, "", []string{"old_string is empty", "write_file"}},

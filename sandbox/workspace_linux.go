@@ -281,11 +281,7 @@ func (s *spot) openFile() (*os.File, unix.Stat_t, error) {
 	if err := regular(st); err != nil {
 		return nil, st, err
 	}
-	var fd int
-	err = retry(func() (err error) {
-		fd, err = unix.Openat(s.dir, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		return err
-	})
+	fd, err := s.openFd()
 	if err != nil {
 		return nil, st, err
 	}
@@ -298,6 +294,17 @@ func (s *spot) openFile() (*os.File, unix.Stat_t, error) {
 		return nil, st, err
 	}
 	return f, st, nil
+}
+
+// openFd opens what is known to be a regular file. Should it be swapped for
+// something else meanwhile, the open does not block, and the caller must look
+// at what it got.
+func (s *spot) openFd() (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(s.dir, s.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
 }
 
 // openDir opens the directory for reading its entries.

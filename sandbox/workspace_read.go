@@ -146,7 +146,7 @@ func (w *Workspace) read(ctx context.Context, op FileOp, expect map[string]strin
 	if op.Read != nil {
 		want = *op.Read
 	}
-	res, err := readLines(ctx, f, want)
+	res, err := readLines(ctx, f, st.Size, want)
 	if err != nil {
 		if ctx.Err() != nil {
 			return FileResult{}, canceled(act, op.Path, err)
@@ -170,15 +170,16 @@ type lineReader struct {
 }
 
 // readLines streams r once: it keeps the lines asked for, and counts and
-// digests the rest.
-func readLines(ctx context.Context, r io.Reader, want Read) (FileResult, error) {
+// digests the rest. size is about how much there is to read.
+func readLines(ctx context.Context, r io.Reader, size int64, want Read) (FileResult, error) {
 	first := max(want.Offset, 1)
 	limit := want.Limit
 	if limit <= 0 {
 		limit = DefaultReadLines
 	}
 	l := lineReader{first: first, end: first + limit, line: 1, sum: sha256.New()}
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, min(size+1, 256<<10))
+	l.res.Data = make([]byte, 0, min(size, int64(limit)*64, MaxReadData))
 	for open := false; ; {
 		if err := ctx.Err(); err != nil {
 			return l.res, err
@@ -207,8 +208,14 @@ func (l *lineReader) take(b []byte) {
 	if l.res.Binary {
 		return
 	}
-	if l.line >= l.end { // past what was asked: only count
-		l.line += bytes.Count(b, []byte{'\n'})
+	ends := bytes.Count(b, []byte{'\n'})
+	switch whole := l.line + ends; {
+	case l.line >= l.end || whole < l.first: // nothing of it was asked for
+		l.line = whole
+		return
+	case l.line >= l.first && whole < l.end: // all of it
+		l.keep(b)
+		l.line = whole
 		return
 	}
 	for len(b) > 0 {

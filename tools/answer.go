@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -110,6 +111,17 @@ func clippedTail(s string, most int) string {
 	return fmt.Sprintf("%s\n… cut: %d characters here …\n%s", string(r[:head]), len(r)-head-tail, string(r[len(r)-tail:]))
 }
 
+// shown is a path as one line of text: a name with line ends, escapes or bytes
+// that are no UTF-8 is quoted, so that no file name can pass for an answer.
+func shown(path string) string {
+	for _, r := range path {
+		if !strconv.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(path)
+		}
+	}
+	return path
+}
+
 // one is the result of a plan with one file operation.
 func one(res sandbox.Result) sandbox.FileResult {
 	if len(res.Files) == 0 {
@@ -122,10 +134,7 @@ func plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
 	}
-	switch {
-	case strings.HasSuffix(word, "tch"):
-		return fmt.Sprintf("%d %ses", n, word)
-	case strings.HasSuffix(word, "ry"):
+	if strings.HasSuffix(word, "ry") {
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(word, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, word)

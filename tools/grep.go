@@ -29,7 +29,7 @@ func grep() Tool {
 		Title: "Search in files",
 		Description: `Searches the workspace's files with a regular expression (RE2, as in Go: no look-around, no back-references). Tier L0: runs at once.
 
-output_mode: "files_with_matches" (the default) gives paths, "content" gives path:line:text with -A/-B/-C lines of context, "count" gives matching lines per file. Escape what is meant literally: "interface\\{\\}". Patterns match within one line; with multiline: true they may span lines and "." also matches a line end. Files that .gitignore leaves out, binary files and .git are skipped. Answers are sorted by path; page with head_limit and offset.`,
+output_mode: "files_with_matches" (the default) gives paths, "content" gives path:line:text with -A/-B/-C lines of context, "count" gives matching lines per file. Escape what is meant literally: "interface\{\}". Patterns match within one line; with multiline: true they may span lines and "." also matches a line end. Files that .gitignore leaves out, binary files and .git are skipped. Answers are sorted by path; page with head_limit and offset.`,
 		ReadOnly: true, Idempotent: true,
 	}, `{
 		"type": "object", "additionalProperties": false, "required": ["pattern"],
@@ -98,7 +98,7 @@ func answerGrep(a grepArgs, act sandbox.Action, res sandbox.Result) Answer {
 		if unit == "" {
 			unit = "file"
 		}
-		text += fmt.Sprintf("\n… cut: at least %s more; continue with offset=%d", plural(r.Total-next, unit), next)
+		text += fmt.Sprintf("\n… cut: at least %s; continue with offset=%d", plural(r.Total-next, "more "+unit), next)
 	}
 	return Answer{Text: text + skippedNote(r.Skipped), Data: data}
 }
@@ -107,16 +107,16 @@ func answerGrep(a grepArgs, act sandbox.Action, res sandbox.Result) Answer {
 func grepLine(m sandbox.Match, a grepArgs) string {
 	switch {
 	case a.Mode == "count":
-		return fmt.Sprintf("%s:%d", m.Path, m.Count)
+		return fmt.Sprintf("%s:%d", shown(m.Path), m.Count)
 	case a.Mode != "content":
-		return m.Path
+		return shown(m.Path)
 	}
 	sep := ":"
 	if m.Context {
 		sep = "-"
 	}
 	if a.Numbers != nil && !*a.Numbers {
-		return m.Path + sep + m.Text
+		return shown(m.Path) + sep + m.Text
 	}
-	return fmt.Sprintf("%s%s%d%s%s", m.Path, sep, m.Line, sep, m.Text)
+	return fmt.Sprintf("%s%s%d%s%s", shown(m.Path), sep, m.Line, sep, m.Text)
 }

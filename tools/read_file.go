@@ -70,7 +70,7 @@ func answerReadFile(a readFileArgs, act sandbox.Action, res sandbox.Result) Answ
 	data.Shown = p.n
 	next := r.First + p.n
 	if rest := r.Lines - next + 1; rest > 0 {
-		return Answer{Text: fmt.Sprintf("%s\n… cut: %s more of %d; continue with offset=%d", p.String(), plural(rest, "line"), r.Lines, next), Data: data}
+		return Answer{Text: fmt.Sprintf("%s\n… cut: %s of %d; continue with offset=%d", p.String(), plural(rest, "more line"), r.Lines, next), Data: data}
 	}
 	return Answer{Text: p.String(), Data: data}
 }

@@ -51,7 +51,7 @@ func (r TestReport) text(most int) string {
 		}
 		entry := fmt.Sprintf("\n\n--- %s%s\n%s", f.Name, where, clippedTail(indentless(f.Output), each-200))
 		if len([]rune(b.String()))+len([]rune(entry)) > most-200 {
-			fmt.Fprintf(&b, "\n\n… cut: %s more; run fewer tests with test_pattern", plural(len(r.Failures)-i, "failure"))
+			fmt.Fprintf(&b, "\n\n… cut: %s; run fewer tests with test_pattern", plural(len(r.Failures)-i, "more failure"))
 			break
 		}
 		b.WriteString(entry)

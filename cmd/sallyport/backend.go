@@ -31,8 +31,9 @@ type backend struct {
 type need int
 
 const (
-	needLog  need = iota // the log, read-only
-	needDesk             // the desk, and the log for what is decided
+	needLog    need = iota // the log, read-only
+	needDesk               // the desk, and the log for what is decided
+	needTokens             // the tokens, and the log for what is made or revoked
 	needDaemon
 )
 
@@ -67,7 +68,11 @@ func local(p place, n need) (*backend, error) {
 	b.close = shut
 	switch n {
 	case needLog:
-		r, err := audit.OpenReadOnly(p.log(), audit.Options{})
+		c, err := loadConfig(p.config)
+		if err != nil {
+			return nil, err
+		}
+		r, err := audit.OpenReadOnly(p.log(), audit.Options{AnchorFile: c.AnchorFile})
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
@@ -80,7 +85,7 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := audit.Open(p.log(), audit.Options{})
+		log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
@@ -90,6 +95,12 @@ func local(p place, n need) (*backend, error) {
 		}
 		deskRoutes(m, desk)
 		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
+	case needTokens:
+		done, err := localTokens(p, m)
+		if err != nil {
+			return nil, err
+		}
+		b.close = func() { shut(); _ = done() }
 	default:
 		return nil, errNobody
 	}

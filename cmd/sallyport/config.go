@@ -34,6 +34,10 @@ type config struct {
 		Administrator string `yaml:"administrator"`
 		User          string `yaml:"user"`
 	} `yaml:"policy"`
+	// HTTP serves MCP over the network; see http_config.go.
+	HTTP httpConfig `yaml:"http"`
+	// Telemetry sends traces and metrics away; see metrics_telemetry.go.
+	Telemetry telemetryConfig `yaml:"telemetry"`
 }
 
 // duration is a time.Duration written as "30m".

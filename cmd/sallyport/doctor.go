@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,7 @@ func checkUp(cmd *cobra.Command) (checkup, error) {
 		return checkup{}, fmt.Errorf("prepare the sandbox: %w", err)
 	}
 	defer r.Close()
-	_, policyErr := newJudge(cmd.Context(), c)
+	_, policyErr := newJudges(cmd.Context(), p, c)
 	return examine(cmd.Context(), r, policyErr), nil
 }
 
@@ -165,20 +166,15 @@ func newStop() *cobra.Command {
 				return err
 			}
 			defer b.close()
-			if err := b.do(cmd.Context(), http.MethodPost, "/v1/stop", nil, nil); err != nil {
+			var s status
+			if err := b.do(cmd.Context(), http.MethodPost, "/v1/stop", nil, &s); err != nil {
 				return err
 			}
-			p, err := placeOf(cmd)
-			if err != nil {
-				return err
-			}
-			for range 500 { // until its socket is gone, 10 s at most
-				c, err := dial(p.controlSock())
-				if err != nil {
+			for range 1000 { // until its process is gone, 20 s at most
+				if syscall.Kill(s.PID, 0) != nil {
 					fmt.Fprintln(cmd.OutOrStdout(), "stopped")
 					return nil
 				}
-				c.Close()
 				time.Sleep(20 * time.Millisecond)
 			}
 			return errors.New("the daemon does not end: see its log in the state folder")

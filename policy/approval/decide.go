@@ -24,7 +24,8 @@ const (
 type ApproveOptions struct {
 	Scope Reach
 	// Grant adds this grant along with the approval, completed from the request:
-	// tool, agent and workspace.
+	// tool, rules, hosts, scripts, agent and workspace are the request's, and the
+	// session too if any is named.
 	Grant *Grant
 	Note  string
 	// Shown, when set, is Request.Shown as the person saw it; the approval is
@@ -62,7 +63,7 @@ func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) 
 		if err := t.put(n, *r); err != nil {
 			return err
 		}
-		return t.grantFrom(*r, by, o)
+		return t.grantFrom(n, *r, by, o)
 	})
 	if err != nil {
 		return Request{}, fmt.Errorf("approve request %s: %w", Visible(id), err)
@@ -210,6 +211,36 @@ func (d *Desk) Withdraw(id, why string) error {
 	return nil
 }
 
+// EndSession withdraws what a session has open and revokes the grants made for
+// it alone: its next call, under whatever name, asks anew.
+func (d *Desk) EndSession(session, why string) error {
+	err := d.update(func(t *tx) error {
+		err := t.each(bucketOpen, func(n number, r Request) error {
+			if r.Session != session || !r.State.Open() {
+				return nil
+			}
+			r.State, r.Ended, r.Why = StateWithdrawn, t.now, why
+			t.emit(Event{Kind: Withdrawn, Request: brief(r), Note: why})
+			return t.put(n, r)
+		})
+		if err != nil {
+			return err
+		}
+		return t.eachGrant(func(g Grant) error {
+			if g.Session != session || g.State(t.now) != "active" {
+				return nil
+			}
+			g.Revoked = t.now
+			t.emit(Event{Kind: Revoked, Grant: &g, Note: why})
+			return t.putGrant(g)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("end session %s at the approvals desk: %w", Visible(session), err)
+	}
+	return nil
+}
+
 // Get is one request with its subject and what a person is shown. The id may be
 // shortened to a beginning that is unique.
 func (d *Desk) Get(id string) (Request, error) {
@@ -278,16 +309,19 @@ func (f Filter) matches(r Request) bool {
 }
 
 // grantFrom adds the grant that an approval brings along, if any.
-func (t *tx) grantFrom(r Request, by Person, o ApproveOptions) error {
+func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 	wide := o.Scope == Session || o.Grant != nil
 	if wide && len(r.Cut) > 0 {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
+		return fmt.Errorf("%w: L3 is approved once at a time", ErrRefused)
 	case o.Grant != nil:
-		g := *o.Grant
-		g.Tool, g.Agent, g.Workspace = r.Tool, r.Agent, r.Workspace
-		return t.addGrant(g, r, by)
+		if err := t.detail(n, &r); err != nil {
+			return err
+		}
+		return t.addGrant(o.Grant.completed(r), r, by)
 	case o.Scope == Session:
 		return t.addGrant(Grant{
 			Tool: r.Tool, Rules: r.asked(), Session: r.Session, Agent: r.Agent, Workspace: r.Workspace,
@@ -295,7 +329,7 @@ func (t *tx) grantFrom(r Request, by Person, o ApproveOptions) error {
 		}, r, by)
 	case o.Scope != Once:
 		return fmt.Errorf("%w: an approval reaches %q or %q, not %q", ErrInvalid, Once, Session, o.Scope)
-	case r.Preset == "solo" && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
+	case r.Solo && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
 		if covered, err := t.soloCovered(r); covered || err != nil {
 			return err
 		}

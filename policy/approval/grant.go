@@ -63,7 +63,7 @@ func (g Grant) State(now time.Time) string {
 	return "active"
 }
 
-// Summary says in one line what a grant covers.
+// Summary says in one line what a grant covers, every character visible.
 func (g Grant) Summary() string {
 	var parts []string
 	add := func(name string, values ...string) {
@@ -206,11 +206,39 @@ func (t *tx) eachGrant(fn func(Grant) error) error {
 
 func (t *tx) putGrant(g Grant) error { return putJSON(t.Bucket(bucketGrants), []byte(g.ID), g) }
 
-// addGrant completes, checks and stores a grant made by the approval of r.
+// completed takes from a request what a grant made of it shares with it.
+func (g Grant) completed(r Request) Grant {
+	g.Tool, g.Agent, g.Workspace, g.Hosts = r.Tool, r.Agent, r.Workspace, r.Hosts
+	if len(g.Rules) == 0 {
+		g.Rules = r.asked()
+	}
+	if g.Session != "" {
+		g.Session = r.Session
+	}
+	return g
+}
+
+// addGrant completes, checks and stores a grant made by the approval of r. With
+// the request's detail at hand, a grant that does not cover that very request is
+// refused: its paths or branches were mistyped.
 func (t *tx) addGrant(g Grant, r Request, by Person) error {
 	g.By, g.Request, g.Scripts = by, r.ID, r.Scripts
+	if g.Until.IsZero() {
+		g.Until = t.now.Add(t.d.o.GrantTTL)
+	}
+	if r.Subject != nil && !g.covers(r.ask(), t.now) {
+		return fmt.Errorf("%w: the grant would not cover the call it comes from; widen its paths or branches", ErrInvalid)
+	}
 	_, err := t.storeGrant(g)
 	return err
+}
+
+// ask is the call of a request with its detail, as far as a grant looks at it.
+func (r Request) ask() Ask {
+	return Ask{Subject: *r.Subject, Show: *r.Show, Decision: policy.Decision{
+		Tier: r.Tier, Verdict: policy.Ask, Rules: r.Rules,
+		Obligations: policy.Obligations{Approvers: r.Approvers, Roles: r.Roles},
+	}}
 }
 
 func (t *tx) storeGrant(g Grant) (Grant, error) {

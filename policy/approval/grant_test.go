@@ -215,3 +215,26 @@ func TestPresetSolo(t *testing.T) {
 	require.Len(t, all, 1)
 	require.True(t, all[0].Solo)
 }
+
+func TestApproveWithAGrantOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.settle(t, edit()).Request.ID
+	with := func(g approval.Grant) error {
+		_, err := f.Approve(id, bob, approval.ApproveOptions{Grant: &g})
+		return err
+	}
+	require.ErrorContains(t, with(approval.Grant{Paths: []string{"src/**"}}), "would not cover the call it comes from")
+	require.ErrorContains(t, with(approval.Grant{Branches: []string{"dev"}}), "would not cover")
+	require.ErrorContains(t, with(approval.Grant{Paths: []string{"[a"}}), "would not cover")
+	require.NoError(t, with(approval.Grant{Paths: []string{"*.go"}, Uses: 3, Session: "this", Until: f.Now().Add(time.Hour)}))
+	all, err := f.Grants()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "tool edit_file · rules code.edit · paths *.go · agent claude-code · session s1 · workspace /work/demo · up to L2 · 3 of 3 uses left", all[0].Summary())
+	require.Equal(t, "bob", all[0].By.Name)
+	require.Equal(t, id, all[0].Request)
+
+	id = f.settle(t, edit(tier(policy.L3), args(`3`))).Request.ID
+	require.ErrorIs(t, with(approval.Grant{}), approval.ErrRefused)
+}

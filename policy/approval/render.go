@@ -159,7 +159,7 @@ func (p *page) warnings(r Request) {
 		all = append(all, "Not shown in full. "+c)
 	}
 	if len(all) > 0 {
-		p.section("Mind")
+		p.section("Mind this")
 	}
 	for _, t := range all {
 		for i, l := range wrap(Visible(t), p.o.Width-4) {

@@ -2,6 +2,8 @@ package approval_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +44,7 @@ claude-code for ann · session s1 · tool edit_file
 
   edit_file: edit main.go
 
-Mind
+Mind this
   ! Risk: replaces the running service
 
 Why a person is asked
@@ -156,4 +158,36 @@ func TestDiffContentCannotPoseAsAHeader(t *testing.T) {
 		kinds = append(kinds, l.Kind)
 	}
 	require.Equal(t, "hh@- +hh@-+ ", string(kinds))
+}
+
+// TestPictureOfTheCommandLine leaves what `approvals show` prints in the directory
+// SALLYPORT_PICTURES names; the pictures of docs/approvals.md are made so.
+func TestPictureOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("SALLYPORT_PICTURES")
+	if dir == "" {
+		t.Skip("SALLYPORT_PICTURES names no directory")
+	}
+	f := newFixture(t)
+	r := f.settle(t, edit(func(a *approval.Ask) {
+		a.Subject.Tool, a.Subject.Branch = "exec", "release/1.4"
+		a.Decision = policy.Decision{Tier: policy.L3, Verdict: policy.Ask, Rules: []policy.RuleHit{
+			{ID: "git.push", Tier: policy.L3, Verdict: policy.Ask, Reason: "it publishes commits to a remote", Cmd: "git push origin release/1.4"},
+			{ID: "script.finding", Tier: policy.L3, Verdict: policy.Ask, Reason: "a script about to be run holds a dangerous line", Cmd: "bash deploy.sh --env staging"},
+		}}
+		a.Show = approval.Show{
+			Summary: "exec: git push origin release/1.4 && bash deploy.sh --env staging",
+			Shell:   "git push origin release/1.4 && bash deploy.sh --env staging",
+			Tree:    []approval.Step{{Text: "git push origin release/1.4"}, {Text: "bash deploy.sh --env staging", Note: "runs a script"}},
+			Net:     []sandbox.Endpoint{{Host: "git.example.com", Port: 443}},
+			Scripts: []policy.Script{{Path: "deploy.sh", SHA256: strings.Repeat("5fa2", 16), Author: "claude-code/s1", Findings: []policy.Finding{
+				{Rule: "danger.rm-rf", Severity: "high", Path: "deploy.sh", Line: 14, Text: `rm -rf "$TARGET"/`},
+			}}},
+			Files: []approval.Touch{{Op: "exec", Path: "deploy.sh"}, {Op: "read", Path: "\u0441onfig/staging.yaml", Guard: policy.GuardConfig}},
+			Risk:  "It reaches the outside world and cannot be taken back from here.",
+		}
+	})).Request
+	f.pass(2 * time.Minute)
+	out := render(t, r, approval.RenderOptions{Color: true, Width: 90, Now: f.Now(), Hints: true})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cli.ansi"), []byte(out), 0o644))
 }

@@ -46,6 +46,7 @@ type Request struct {
 	Workspace string            `json:"workspace,omitempty"`
 	Branch    string            `json:"branch,omitempty"`
 	Preset    string            `json:"preset,omitempty"`
+	Solo      bool              `json:"solo,omitempty"` // see Ask.Solo
 	Tier      policy.Tier       `json:"tier"`
 	Rules     []policy.RuleHit  `json:"rules"`
 	Summary   string            `json:"summary"`
@@ -127,6 +128,9 @@ type Ask struct {
 	Show     Show
 	Call     string // call id
 	Preset   string // of the workspace: "strict", "worktree", "solo"
+	// Solo says that the preset lets the first approval of an L2 call cover the
+	// session's other L2 calls; the preset named "solo" always does.
+	Solo bool
 
 	batch    string
 	earlier  string   // the request this one replaces under a stricter judgement

@@ -214,10 +214,40 @@ func TestSessionGrantAndRevoke(t *testing.T) {
 	l3 := f.ask(t, func(a *approval.Ask) { a.Decision.Tier = policy.L3 })
 	_, show = b.get(t, "/console/requests/"+l3.ID)
 	require.NotContains(t, show, "For this session")
+	status, page := b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}})
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, page, "tick that you have looked at all of it")
+	status, _ = b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}, "read": {"1"}})
+	require.Equal(t, http.StatusOK, status)
 	cut := f.ask(t, func(a *approval.Ask) { a.Subject.Tool, a.Show.Cut = "x", []string{"diff: half of it"} })
 	_, show = b.get(t, "/console/requests/"+cut.ID)
 	require.NotContains(t, show, "For this session")
 	require.Contains(t, show, "Not shown in full: diff: half of it")
+}
+
+func TestApproveAndGrant(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.ask(t)
+	b := f.signIn(t, ann)
+	form := func(paths, uses, hours string) url.Values {
+		return url.Values{"scope": {"grant"}, "paths": {paths}, "uses": {uses}, "hours": {hours}, "session": {"1"}}
+	}
+	status, body := b.post(t, "/console/requests/"+r.ID+"/approve", form("", "x", "4"))
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "nothing was approved")
+	status, body = b.post(t, "/console/requests/"+r.ID+"/approve", form("src/**", "5", "4"))
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "would not cover the call it comes from")
+	status, _ = b.post(t, "/console/requests/"+r.ID+"/approve", form("src/**, *.go", "5", "4"))
+	require.Equal(t, http.StatusOK, status)
+	all, err := f.desk.Grants()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, []string{"src/**", "*.go"}, all[0].Paths)
+	require.Equal(t, "s1", all[0].Session)
+	require.Equal(t, 5, all[0].Uses)
+	require.Equal(t, 4*time.Hour, all[0].Until.Sub(all[0].Created))
 }
 
 func TestFreezeAndLift(t *testing.T) {
@@ -303,4 +333,32 @@ func TestEventsAreLive(t *testing.T) {
 		}
 	}
 	require.JSONEq(t, `{"kind":"approval.requested","request":"`+r.ID+`"}`, data)
+}
+
+func TestOneLoginHasSoManyStreams(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.signIn(t, ann)
+	for range 16 {
+		res, err := b.Get(f.url + "/console/events")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	status, _ := b.get(t, "/console/events")
+	require.Equal(t, http.StatusTooManyRequests, status)
+}
+
+func TestFreezeOneAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.ask(t)
+	b := f.signIn(t, ann)
+	_, page := b.get(t, "/console/requests/"+r.ID)
+	require.Contains(t, page, "Freeze this agent")
+	b.post(t, "/console/freeze", url.Values{"agent": {"claude-code"}})
+	frozen, _ := f.desk.Frozen("claude-code")
+	require.True(t, frozen)
+	frozen, _ = f.desk.Frozen("codex")
+	require.False(t, frozen)
 }

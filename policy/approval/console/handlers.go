@@ -2,8 +2,11 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"sallyport/policy"
 	"sallyport/policy/approval"
@@ -150,8 +153,61 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request, s *session) {
 	o := approval.ApproveOptions{
 		Scope: approval.Reach(r.PostFormValue("scope")), Note: r.PostFormValue("note"), Shown: r.PostFormValue("shown"),
 	}
+	if refused := c.unread(r); refused != "" {
+		c.message(w, s, http.StatusBadRequest, refused)
+		return
+	}
+	if o.Scope == "grant" {
+		g, err := c.grantOf(r)
+		if err != nil {
+			c.message(w, s, http.StatusBadRequest, capital(err.Error())+".")
+			return
+		}
+		o.Scope, o.Grant = approval.Once, &g
+	}
 	done, err := c.o.Desk.Approve(r.PathValue("id"), s.by(r), o)
 	c.decided(w, r, s, done, err)
+}
+
+// unread says what is wrong when an L3 call is approved without the tick that one
+// has looked at it.
+func (c *Console) unread(r *http.Request) string {
+	o, err := c.o.Desk.Get(r.PathValue("id"))
+	if err == nil && o.Tier >= policy.L3 && r.PostFormValue("read") == "" {
+		return "This call is L3. Go back and tick that you have looked at all of it; nothing was approved."
+	}
+	return ""
+}
+
+// grantOf reads the grant of an approval that reaches further.
+func (c *Console) grantOf(r *http.Request) (approval.Grant, error) {
+	uses, usesErr := strconv.Atoi(r.PostFormValue("uses"))
+	hours, hoursErr := strconv.Atoi(r.PostFormValue("hours"))
+	if usesErr != nil || hoursErr != nil || uses < 0 || hours < 1 || hours > maxHours {
+		return approval.Grant{}, fmt.Errorf("a grant is for a number of uses and for 1 to %d hours; nothing was approved", maxHours)
+	}
+	g := approval.Grant{
+		Paths: globs(r.PostFormValue("paths")), Branches: globs(r.PostFormValue("branches")),
+		Uses: uses, Until: c.o.Now().Add(time.Duration(hours) * time.Hour), Reason: r.PostFormValue("note"),
+	}
+	if r.PostFormValue("session") != "" {
+		g.Session = "this" // the desk puts the request's in its place
+	}
+	return g, nil
+}
+
+// maxHours is the longest life of a grant made on the page: a week.
+const maxHours = 168
+
+// globs reads a list of globs separated by commas.
+func globs(s string) []string {
+	var out []string
+	for g := range strings.SplitSeq(s, ",") {
+		if g = strings.TrimSpace(g); g != "" {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (c *Console) deny(w http.ResponseWriter, r *http.Request, s *session) {

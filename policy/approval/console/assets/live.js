@@ -3,7 +3,7 @@
 (() => {
   const url = document.currentScript.dataset.events;
   const main = () => document.getElementById("main");
-  const typing = () => [...document.querySelectorAll("input.reason")].some((i) => i.value !== "" || i === document.activeElement);
+  const typing = () => [...document.querySelectorAll("main input:not([type=hidden])")].some((i) => i.value !== i.defaultValue || i.checked !== i.defaultChecked || i === document.activeElement);
   let busy = false, again = false;
 
   async function refresh() {

@@ -1,0 +1,3 @@
+module audit-verify
+
+go 1.26
