@@ -246,6 +246,7 @@ type call struct {
 	at       int // its fact
 	s        simple
 	name     string // program
+	path     string // what argv[0] resolves to
 	p        *program
 	opts     []opt
 	args     []word // operands
@@ -315,6 +316,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	cl.p = programs()[cl.name]
 	c.Program = cl.name
 	c.Path, c.Lookalike = w.resolve(name.s, cl)
+	cl.path = c.Path
 	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
 	args := cl.args
@@ -373,7 +375,8 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 		}
 		p := path.Join(d, argv0)
 		if rel, ok := w.in.inside(p); ok {
-			if w.in.files != nil && w.in.files.Exists(rel) == "file" {
+			_, made := w.in.written[p]
+			if made || w.in.files != nil && w.in.files.Exists(rel) == "file" {
 				return p, systemName(argv0)
 			}
 			continue

@@ -71,6 +71,9 @@ func (c *call) role(r byte, v word, rest []word, flag string) {
 	case 'x', '!':
 		c.shell(v, flag)
 	case 'S':
+		if v.s != "-" {
+			c.target(opExec, v)
+		}
 		c.w.within(c.via(flag), true).scriptFile(c, v, languages[c.name])
 	case 'W':
 		c.runs(rest)
@@ -135,11 +138,10 @@ func (c *call) runs(argv []word) {
 
 // program looks at a program that is itself a file of the workspace.
 func (c *call) program() {
-	name := c.s.argv[0]
-	if !strings.Contains(name.s, "/") || name.opaque {
+	abs := c.path
+	if abs == "" || c.s.argv[0].opaque {
 		return
 	}
-	abs := c.w.in.abs(c.w.sc.dir(), name.s)
 	_, inside := c.w.in.inside(abs)
 	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return

@@ -48,7 +48,7 @@ func (c constants) argumentsOf(head, rest string) arguments {
 	depth := 1
 	if t := strings.TrimSpace(head); !strings.HasSuffix(t, "(") {
 		depth = 0
-		if t != "" && (t[len(t)-1] == '\'' || t[len(t)-1] == '"') {
+		if t != "" && strings.ContainsRune(`'"q`, rune(t[len(t)-1])) {
 			rest = t[len(t)-1:] + rest
 		}
 	}

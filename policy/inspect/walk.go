@@ -264,11 +264,16 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if end := len(w.in.facts.Cmds); end > mid && mid > from {
 		feeds := w.in.head(mid, end)
 		for i := from; i < mid; i++ {
-			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" {
+			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" && !slices.ContainsFunc(cmd.Via[min(len(w.via), len(cmd.Via)):], captured) {
 				cmd.Feeds = feeds
 			}
 		}
 	}
+}
+
+// captured reports a way down into what does not write to this pipe.
+func captured(via string) bool {
+	return strings.HasSuffix(via, "()") || via == "subscript" || via == "trap"
 }
 
 // head is the program that really stands first in facts[from:to]: what a chain

@@ -58,6 +58,10 @@ func (c *call) special() {
 		c.awk()
 	case "python", "perl", "ruby", "node", "php", "lua":
 		c.interpreter()
+	case "nc":
+		if len(c.args) > 1 {
+			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
+		}
 	case "socat":
 		c.socat()
 	case "ssh-keygen":
