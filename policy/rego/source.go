@@ -80,7 +80,7 @@ func collect(l Layer) (source, error) {
 	decides, all := sha256.New(), sha256.New()
 	for _, p := range s.names {
 		fmt.Fprintf(all, "file %s %d\n%s", p, len(s.files[p]), s.files[p])
-		if !strings.HasSuffix(p, "_test.rego") {
+		if !isTest(p) {
 			fmt.Fprintf(decides, "file %s %d\n%s", p, len(s.files[p]), s.files[p])
 		}
 	}
@@ -114,6 +114,8 @@ func loose(l Layer) (map[string][]byte, error) {
 	}
 	return files, nil
 }
+
+func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
 // parse fills the modules and lists. All its errors name file and line.
 func (r reader) parse(s *source) error {
@@ -171,7 +173,7 @@ func (r reader) add(s *source, p string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	s.modules = append(s.modules, module{file: file, ast: m, test: strings.HasSuffix(p, "_test.rego")})
+	s.modules = append(s.modules, module{file: file, ast: m, test: isTest(p)})
 	return nil
 }
 
