@@ -342,7 +342,8 @@ func (l *Log) turn() {
 	if l.bytes < l.opt.SegmentBytes && l.opt.Now().Sub(l.born) < l.opt.SegmentAge {
 		return
 	}
-	old, first := l.db, l.segs[len(l.segs)-1].first
+	segs, _ := l.segments()
+	old, first := l.db, segs[len(segs)-1].first
 	if err := l.startSegment(append(slices.Clip(l.unsealed), first)); err != nil {
 		l.opt.Logger.Warn("the audit log could not start a segment and keeps the old one", "err", err)
 		return

@@ -19,7 +19,7 @@ import (
 
 // Options adjust a log. The zero value is the default of every field.
 type Options struct {
-	Now          func() time.Time // time.Now
+	Now          func() time.Time // time.Now; may be called concurrently
 	SegmentBytes int64            // stored bytes that end a segment; 64 MiB
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
@@ -283,7 +283,8 @@ func (l *Log) Close() error {
 	l.tails.close()
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
-		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+		segs, _ := l.segments()
+		err = l.leaveClosed(segs[len(segs)-1].path)
 	}
 	if aerr := l.anchoring.close(); err == nil {
 		err = aerr

@@ -20,6 +20,26 @@ func quiet() Options {
 	return Options{Logger: slog.New(slog.DiscardHandler), MinFree: -1, Ballast: -1}
 }
 
+// clock is the time of a test: it goes on by step each time it is asked.
+type clock struct {
+	mu   sync.Mutex
+	at   time.Time
+	step time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(c.step)
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
 func openTest(t *testing.T, dir string, o Options) *Log {
 	t.Helper()
 	l, err := Open(dir, o)
