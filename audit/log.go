@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -197,6 +198,9 @@ func (l *Log) startSegment(left unsealed) error {
 // resume opens the newest segment and takes up the tree where it ends.
 func (l *Log) resume() error {
 	seg := l.segs[len(l.segs)-1]
+	if err := checkPages(seg.path); err != nil {
+		return fmt.Errorf("the newest segment %s is damaged: %w; run `sallyport audit verify`, and restore it from a backup", filepath.Base(seg.path), err)
+	}
 	db, err := openSegment(seg.path, l.opt.boltOptions())
 	if err != nil {
 		return err
