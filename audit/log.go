@@ -92,6 +92,7 @@ type Log struct {
 	start  time.Time
 
 	queue queue
+	calls running
 
 	// What follows belongs to whoever leads a commit.
 	db      *bbolt.DB
