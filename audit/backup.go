@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/bbolt"
 )
@@ -36,21 +37,29 @@ func (r *Reader) backup(ctx context.Context, to string, withKeys bool) error {
 			return err
 		}
 	}
-	segs, _ := r.segments()
-	for i, seg := range segs {
-		if err := ctx.Err(); err != nil {
-			return err
+	next := Seq(0)
+	for ctx.Err() == nil {
+		// The list is read again each time: the newest segment may be full by now,
+		// and the oldest retired.
+		segs, _ := r.segments()
+		i := slices.IndexFunc(segs, func(s segment) bool { return s.first >= next })
+		if i < 0 {
+			break
 		}
-		target := filepath.Join(to, filepath.Base(seg.path))
+		next = segs[i].first + 1
+		target := filepath.Join(to, filepath.Base(segs[i].path))
 		var err error
 		if r.isLiveSegment(i) {
 			err = r.view(i, func(tx *bbolt.Tx) error { return tx.CopyFile(target, 0o600) })
 		} else {
-			err = copyFile(seg.path, target)
+			err = copyFile(segs[i].path, target)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	return syncDir(to)
 }
