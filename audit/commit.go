@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -119,7 +121,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	if err != nil {
 		return 0, err
 	}
-	if lead || <-w.wake {
+	if !lead {
+		if lead = <-w.wake; lead {
+			runtime.Gosched() // those whose record was just stored may have the next one ready
+		}
+	}
+	if lead {
 		l.lead()
 	}
 	if w.err != nil {
@@ -170,10 +177,10 @@ func (l *Log) appendAll(records []Record) error {
 func (l *Log) lead() {
 	batch := l.queue.take()
 	l.commit(batch)
-	l.queue.pass()
 	for _, w := range batch[1:] {
 		w.wake <- false
 	}
+	l.queue.pass()
 }
 
 // commit stores a batch, or marks every record of it with the error.
@@ -247,7 +254,7 @@ func (l *Log) admit(batch []*waiter) []*waiter {
 // store writes a batch in one transaction: records, tree, open intents and the
 // signed checkpoint. On an error nothing of it counts.
 func (l *Log) store(batch []*waiter) error {
-	t := l.tree.clone()
+	t := l.tree
 	raws := make([][]byte, len(batch))
 	now := l.opt.Now()
 	for i, w := range batch {
@@ -264,7 +271,6 @@ func (l *Log) store(batch []*waiter) error {
 	if err != nil {
 		return err
 	}
-	t.prune()
 	l.tree, l.head = t, head
 	for i, w := range batch {
 		l.bytes += int64(len(raws[i])) + 100 // tree and page overhead, measured
@@ -290,21 +296,20 @@ func (l *Log) store(batch []*waiter) error {
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
+	var added []tlog.Hash
 	for i, w := range batch {
 		next := uint64(t.size)
 		at := uint64(tlog.StoredHashIndex(0, t.size))
-		added, err := t.add(raws[i])
-		if err != nil {
-			return nil, err
-		}
+		added = t.add(tlog.RecordHash(raws[i]), added[:0])
 		if err := records.Put(key(next), raws[i]); err != nil {
 			return nil, err
 		}
-		for j := range added {
-			if err := hashes.Put(key(at+uint64(j)), added[j][:]); err != nil {
+		for j, h := range added {
+			if err := hashes.Put(key(at+uint64(j)), bytes.Clone(h[:])); err != nil {
 				return nil, err
 			}
 		}
+		var err error
 		switch w.kind {
 		case KindIntent:
 			err = open.Put(key(next), nil)
@@ -318,17 +323,13 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 			return nil, err
 		}
 	}
-	root, err := t.root()
-	if err != nil {
-		return nil, err
-	}
 	signers := []note.Signer{l.keys.signer}
 	for _, w := range batch {
 		if w.signer != nil {
 			signers = append(signers, w.signer) // a new key starts signed by the old
 		}
 	}
-	head, err := checkpoint{l.keys.origin, t.size, root}.sign(signers...)
+	head, err := checkpoint{l.keys.origin, t.size, t.root()}.sign(signers...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Options adjust a log. The zero value is the default of every field.
@@ -137,7 +136,7 @@ func Open(dir string, o Options) (*Log, error) {
 }
 
 func open(dir string, o Options) (*Log, error) {
-	k, err := loadKeys(dir, true)
+	k, err := loadKeys(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -167,19 +166,15 @@ func open(dir string, o Options) (*Log, error) {
 
 // found makes the first segment of a new log.
 func (l *Log) found() error {
-	l.tree = tree{edge: map[int64]tlog.Hash{}}
 	return l.startSegment(nil)
 }
 
 // startSegment makes the next segment the one that is written to.
 func (l *Log) startSegment(left unsealed) error {
-	root, err := l.tree.root()
-	if err != nil {
-		return err
-	}
 	previous := l.head // so that the checkpoint after a new key keeps both signatures
 	if previous == nil {
-		if previous, err = (checkpoint{l.keys.origin, l.tree.size, root}).sign(l.keys.signer); err != nil {
+		var err error
+		if previous, err = (checkpoint{l.keys.origin, l.tree.size, l.tree.root()}).sign(l.keys.signer); err != nil {
 			return err
 		}
 	}

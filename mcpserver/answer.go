@@ -11,6 +11,7 @@ import (
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 	"sallyport/tools"
 )
@@ -116,6 +117,16 @@ func denied(d policy.Decision) tools.Answer {
 		Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable,
 		Msg:    "denied by policy (" + d.Tier.String() + "); nothing was run" + because(d),
 		Remedy: remedy(d, "do the work another way, or ask a person to change the policy"),
+	}
+	return tools.Answer{Text: f.Text(), IsError: true, Failure: f}
+}
+
+// limited is the answer to a call that a limit refused.
+func limited(v limits.Violation) tools.Answer {
+	f := &tools.Failure{Kind: tools.KindExecutionFailed, Class: tools.Fixable, Msg: v.Reason + " [limits." + v.Kind + "]; nothing was run", Remedy: v.Remedy}
+	if v.RetryAfter > 0 {
+		f.Class = tools.Transient
+		f.Remedy = fmt.Sprintf("retry after %s; %s", v.RetryAfter.Round(time.Second), v.Remedy)
 	}
 	return tools.Answer{Text: f.Text(), IsError: true, Failure: f}
 }

@@ -12,6 +12,7 @@ import (
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 	"sallyport/tools"
 )
@@ -57,11 +58,10 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := plan(c, a); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
+	c.judged = judged(c)
 	if err := s.limit(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	c.judged = judged(c)
-	c.judged.Session = s.o.Limits.Session(p.Session)
 	c.decision, c.facts = s.o.Gate.Admit(ctx, c.judged)
 	if held, ok := s.takeHeld(c); ok {
 		return s.landHeld(ctx, c, held)
@@ -72,7 +72,7 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := s.intend(ctx, c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	c.result, c.runErr = s.o.Runner.Run(ctx, c.action, c.decision.Obligations.Terms)
+	s.run(ctx, c)
 	s.effects(ctx, c)
 	return s.finish(ctx, c)
 }
@@ -113,7 +113,34 @@ func plan(c *call, a attempt) error {
 
 // limit stops an agent that runs in circles or too fast.
 func (s *Server) limit(c *call) error {
-	return s.o.Limits.Admit(c.begun, c.agent(), c.tool.Name, s.o.Log.Digest(c.args.Canonical()))
+	ok, v := s.o.Limits.Admit(c.begun, c.counted(), s.o.Log.Digest(c.args.Canonical()))
+	c.judged.Session = s.o.Limits.Session(c.peer.Session)
+	if ok {
+		return nil
+	}
+	c.decision = policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{v.Rule()}}
+	c.status, c.answer = audit.StatusDenied, limited(v)
+	return errStopped
+}
+
+// counted is whose call of what this is, for the limits.
+func (c *call) counted() limits.Key {
+	return limits.Key{
+		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
+	}
+}
+
+// run carries the action out. A command waits for one of the machine's slots.
+func (s *Server) run(ctx context.Context, c *call) {
+	if c.action.Exec != nil {
+		release, err := s.o.Limits.Slot(ctx, "")
+		if err != nil {
+			c.runErr = &sandbox.Error{Kind: sandbox.KindCanceled, Msg: "the call ended before a slot was free", Err: err, Remedy: "try again"}
+			return
+		}
+		defer release()
+	}
+	c.result, c.runErr = s.o.Runner.Run(ctx, c.action, c.decision.Obligations.Terms)
 }
 
 // Plan is the call that a tool would make of raw arguments in a workspace, for
@@ -215,7 +242,7 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 			s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
 		}
 	}
-	s.o.Limits.Observe(s.o.Now(), c.agent(), c.tool.Name, c.answer.IsError, len(c.result.Changes), readsSecret(c.facts))
+	s.o.Limits.Observe(s.o.Now(), c.counted(), observed(c))
 	if _, err := s.o.Log.Append(ctx, s.outcomeRecord(c)); err != nil {
 		s.o.Logger.Error("record an outcome", "call", c.id, "err", err)
 		c.answer = unrecorded(c, err)

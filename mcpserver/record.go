@@ -10,6 +10,7 @@ import (
 
 	"sallyport/audit"
 	"sallyport/policy"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 )
 
@@ -130,11 +131,18 @@ func statusOf(c *call) audit.Status {
 	return audit.StatusOK
 }
 
-func readsSecret(f policy.Facts) bool {
-	for _, file := range f.Files {
-		if file.Op == string(sandbox.OpRead) && file.Guard == policy.GuardSecret {
-			return true
-		}
+// observed is what the limits learn of a call.
+func observed(c *call) limits.Outcome {
+	o := limits.Outcome{Failed: c.status != audit.StatusOK, Broken: c.status == audit.StatusTimeout, Ran: c.result.Usage.Wall}
+	var e *sandbox.Error
+	if errors.As(c.runErr, &e) {
+		o.Broken = o.Broken || e.Kind == sandbox.KindWalls || e.Kind == sandbox.KindIO
 	}
-	return false
+	for _, ch := range changesOf(c.result) {
+		o.Changed = append(o.Changed, ch.Path)
+	}
+	for _, f := range c.facts.Files {
+		o.ReadSecret = o.ReadSecret || f.Op == string(sandbox.OpRead) && f.Guard == policy.GuardSecret
+	}
+	return o
 }

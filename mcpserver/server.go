@@ -17,6 +17,7 @@ import (
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 	"sallyport/tools"
 )
@@ -44,8 +45,9 @@ type (
 		Digest(raw []byte) string
 	}
 	limiter interface {
-		Admit(now time.Time, who policy.Agent, tool, digest string) error
-		Observe(now time.Time, who policy.Agent, tool string, failed bool, changed int, secret bool)
+		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
+		Slot(ctx context.Context, name string) (release func(), err error)
+		Observe(now time.Time, k limits.Key, o limits.Outcome)
 		Session(id string) policy.Session
 	}
 )

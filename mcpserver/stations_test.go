@@ -11,6 +11,7 @@ import (
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 	"sallyport/sandbox"
 )
 
@@ -76,10 +77,12 @@ func (l *memoryLog) all() []audit.Record {
 
 type noLimits struct{}
 
-func (noLimits) Admit(time.Time, policy.Agent, string, string) error { return nil }
-func (noLimits) Observe(time.Time, policy.Agent, string, bool, int, bool) {
+func (noLimits) Admit(time.Time, limits.Key, string) (bool, limits.Violation) {
+	return true, limits.Violation{}
 }
-func (noLimits) Session(string) policy.Session { return policy.Session{} }
+func (noLimits) Slot(context.Context, string) (func(), error)  { return func() {}, nil }
+func (noLimits) Observe(time.Time, limits.Key, limits.Outcome) {}
+func (noLimits) Session(string) policy.Session                 { return policy.Session{} }
 
 // gated is a Server with the stations above.
 func gated() (*Server, *slowRunner, *memoryLog) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -205,6 +206,30 @@ func (c *cage) gone() {
 			return
 		}
 	}
+}
+
+// serveNet serves the cell's proxy until stop, which also notes what went
+// through it. Without allowed endpoints there is nothing to serve.
+func (c *cage) serveNet(allow []Endpoint, res *Result) (stop func(), err error) {
+	if len(allow) == 0 {
+		return func() {}, nil
+	}
+	if c.proxy == nil {
+		return nil, errors.New("the cell sent no listener for its proxy")
+	}
+	l, err := net.FileListener(c.proxy)
+	if err != nil {
+		return nil, fmt.Errorf("take the cell's listener: %w", err)
+	}
+	p := newNetproxy(allow)
+	served := make(chan struct{})
+	go func() { p.serve(l); close(served) }()
+	return func() {
+		l.Close()
+		p.close()
+		<-served
+		res.Net, res.Denials = p.report()
+	}, nil
 }
 
 // streams are the three standard streams of one command.

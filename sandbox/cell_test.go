@@ -75,6 +75,28 @@ func TestProtectedPathsStayAsTheyAre(t *testing.T) {
 	assert.Zero(t, run(t, r, ws, shell("echo fine > free && echo fine > .git/free", WriteDirect)).Exit)
 }
 
+func TestNewProtectedPathsAreMovedAside(t *testing.T) {
+	t.Parallel()
+	r, ws, outside := newRunner(t), newWorkspace(t), newWorkspace(t)
+	put(t, ws, map[string]string{".git/HEAD": "x", ".git/config": "x", "f": "f"})
+	require.NoError(t, os.Symlink(outside, filepath.Join(ws, "link")))
+	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell(
+		"echo evil > .mcp.json; mkdir -p .claude .git/hooks; echo evil > .git/hooks/pre-commit; ln -s /etc .vscode", WriteDirect)},
+		Terms{Write: WriteDirect, Protected: []string{"link/x"}})
+	require.NoError(t, err)
+	for _, p := range []string{".mcp.json", ".claude", ".git/hooks", ".vscode"} {
+		_, err := os.Lstat(filepath.Join(ws, p))
+		assert.ErrorIs(t, err, os.ErrNotExist, p)
+	}
+	require.Len(t, res.Denials, 4)
+	assert.Contains(t, res.Denials[0].What, "protected path")
+
+	fresh := newWorkspace(t)
+	res = run(t, r, fresh, shell("git init -q . && git commit -q --allow-empty -m x && git log --oneline | wc -l", WriteDirect))
+	assert.Equal(t, "1\n", string(res.Stdout.Data), "a new repository is the command's own")
+	assert.DirExists(t, filepath.Join(fresh, ".git/hooks"))
+}
+
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	r, ws := newRunner(t), newWorkspace(t)

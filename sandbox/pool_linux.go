@@ -159,6 +159,7 @@ func (r *Runner) refill(p plan) {
 		return
 	}
 	r.watch(p.slot, s)
+	p.spec.Warm = true
 	fill := func() {
 		for range n {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

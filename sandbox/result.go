@@ -58,6 +58,7 @@ type Result struct {
 	Level   Level      `json:"level,omitempty"`
 	Hit     []LimitHit `json:"limits_hit,omitempty"`
 	Denials []Denial   `json:"denials,omitempty"`
+	Net     []NetUse   `json:"net,omitempty"`     // what went through the proxy, by endpoint
 	Changes []Change   `json:"changes,omitempty"` // in the workspace, made or (with Tx) pending
 	// Tx names the transaction that holds Changes until Runner.Land or
 	// Runner.Drop; empty when nothing is pending.
@@ -105,6 +106,14 @@ type LimitHit struct {
 	Limit string `json:"limit"` // "wall", "memory", "pids", "output", "file", "disk", "cpu"
 	Value int64  `json:"value"` // the limit: bytes, count or milliseconds
 	Peak  int64  `json:"peak"`  // what was reached, same unit
+}
+
+// NetUse is what a run exchanged with one endpoint.
+type NetUse struct {
+	Endpoint
+	Conns    int   `json:"conns"`
+	Sent     int64 `json:"sent"` // bytes
+	Received int64 `json:"received"`
 }
 
 // Denial is something a wall refused, in words the agent can act on.

@@ -27,6 +27,7 @@ type Runner struct {
 	rung    *rung
 	filters map[filterKind][]*os.File
 	bases   map[owner]baseView
+	caches  map[string]owner // folders made and given
 	pool    *pool
 	closed  bool
 
@@ -68,6 +69,7 @@ func NewRunner(o Options) (*Runner, error) {
 		people:  sync.OnceValue(findGitIdentity),
 		filters: map[filterKind][]*os.File{},
 		bases:   map[owner]baseView{},
+		caches:  map[string]owner{},
 		pool:    newPool(o.Warm),
 	}, nil
 }
@@ -128,7 +130,15 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 			return err
 		}
 	}
+	stop, err := c.serveNet(e.Net, res)
+	if err != nil {
+		return runError(ctx, err)
+	}
 	o, err := c.do(ctx, p.command)
+	stop()
+	if p.write == WriteDirect { // also when the run was cut short
+		res.Denials = append(res.Denials, holdNew(p.workspace, p.protected, p.terms)...)
+	}
 	if err != nil {
 		return runError(ctx, err)
 	}
@@ -193,23 +203,34 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		f.undo()
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
 	}
-	grp, gerr := r.group(p.limits)
-	if gerr != nil {
+	_, noGroups := r.groups()
+	if noGroups != nil {
 		f.spec.Rlimits = append(f.spec.Rlimits, fallbackLimits(p.limits)...)
 	}
+	// The group is made while the starter clones.
+	made := make(chan madeGroup, 1)
+	go func() {
+		g, err := r.group(p.limits)
+		made <- madeGroup{g, err}
+	}()
 	c, err := s.openCage(ctx, f.spec, filters)
+	grp := <-made
 	if err != nil {
 		f.undo()
-		if grp != nil {
-			_ = grp.remove()
+		if grp.group != nil {
+			_ = grp.group.remove()
 		}
 		return nil, err
 	}
-	c.group, c.moved, c.undo, c.layer = grp, f.moved, f.undo, f.layer
-	if grp != nil {
-		gerr = grp.add(c.pid)
+	c.group, c.moved, c.undo, c.layer = grp.group, f.moved, f.undo, f.layer
+	gerr := grp.err
+	if gerr == nil {
+		gerr = c.group.add(c.pid)
 	}
-	if err = c.ready(ctx); err != nil {
+	if err = c.ready(ctx); err == nil && gerr != nil && noGroups == nil {
+		err = fmt.Errorf("enter the control group: %w", gerr)
+	}
+	if err != nil {
 		r.release(c, true)
 		return nil, err
 	}
@@ -220,6 +241,11 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 	}
 	return c, nil
+}
+
+type madeGroup struct {
+	group group
+	err   error
 }
 
 func cgroupWall(err error) Wall {
@@ -235,7 +261,7 @@ func (r *Runner) group(l Limits) (group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gs.make("sallyport-"+randomName(), l)
+	return gs.make(groupName(), l)
 }
 
 func randomName() string {
@@ -335,11 +361,20 @@ func runError(ctx context.Context, err error) error {
 // cacheRoot is the one folder of a workspace's caches, owned by its owner.
 func (r *Runner) cacheRoot(workspace string, own owner) (string, error) {
 	dir := filepath.Join(r.opts.State, "cache", digest(workspace))
+	r.mu.Lock()
+	known := r.caches[dir] == own
+	r.mu.Unlock()
+	if known && isDir(dir) {
+		return dir, nil
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("make the workspace's cache: %w", err)
 	}
 	if err := own.give(dir); err != nil {
 		return "", fmt.Errorf("make the workspace's cache: %w", err)
 	}
+	r.mu.Lock()
+	r.caches[dir] = own
+	r.mu.Unlock()
 	return dir, nil
 }

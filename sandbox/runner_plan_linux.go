@@ -27,6 +27,7 @@ type plan struct {
 	workspace string
 	write     WriteMode
 	owner     owner
+	terms     Terms
 	protected []string // absolute, those that exist
 	// slot names the cells that could run it, key the very walls it needs.
 	slot, key string
@@ -34,7 +35,7 @@ type plan struct {
 
 // plan turns a narrowed Exec into what a cell must know.
 func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
-	p := plan{workspace: workspace, write: e.Write, limits: t.Limits.orDefault(), profile: t.Profile}
+	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: t.Profile}
 	if p.profile == "" {
 		p.profile = profileDefault
 	}

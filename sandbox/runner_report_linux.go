@@ -28,7 +28,7 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 		res.Usage.Pids = use.pids
 	}
 	res.Hit = hits(p.limits, o, use)
-	res.Denials = denials(p, o)
+	res.Denials = append(res.Denials, denials(p, o)...)
 	if err := r.settle(c, p, res); err != nil {
 		return err
 	}

@@ -45,13 +45,19 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
 func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
+	names := entries(workspace)
 	var seen strings.Builder
 	pick := func(lists ...[]string) []string {
 		var found []string
 		for _, rel := range slices.Concat(lists...) {
-			p := filepath.Join(workspace, filepath.Clean("/"+rel))
+			rel = filepath.Clean("/" + rel)[1:]
+			first, _, _ := strings.Cut(rel, "/")
+			if _, there := slices.BinarySearch(names, first); !there {
+				continue
+			}
+			p := filepath.Join(workspace, rel)
 			var st unix.Stat_t
-			if p == workspace || unix.Lstat(p, &st) != nil {
+			if unix.Lstat(p, &st) != nil {
 				continue
 			}
 			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
@@ -61,7 +67,7 @@ func guards(workspace string, t Terms) (protected, hidden []string, prints strin
 		return slices.Compact(found)
 	}
 	protected = pick(protectedPaths, t.Protected)
-	hidden = pick(hiddenPaths, secretNames(workspace), t.Hidden)
+	hidden = pick(hiddenPaths, secretNames(names), t.Hidden)
 	return protected, hidden, seen.String()
 }
 
@@ -78,18 +84,76 @@ func pins(workspace string, protected []string) []string {
 	return slices.Compact(list)
 }
 
-func secretNames(workspace string) []string {
-	entries, err := os.ReadDir(workspace)
+// holdNew moves protected paths that a run with direct writes made out of the
+// way: where there was nothing, no mount could stand guard. A repository's own
+// are left alone when the run made the repository. The paths are followed on
+// descriptors through no symbolic link, because the run's files are not to be
+// trusted.
+func holdNew(workspace string, before []string, t Terms) []Denial {
+	root, err := unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, e := range entries {
-		if matches(hiddenPatterns, e.Name()) && !matches(shownAnyway, e.Name()) {
-			names = append(names, e.Name())
+	defer unix.Close(root)
+	hadGit := slices.ContainsFunc(before, func(p string) bool { return under(p, filepath.Join(workspace, ".git")) })
+	var denials []Denial
+	for _, rel := range slices.Concat(protectedPaths, t.Protected) {
+		rel = filepath.Clean("/" + rel)[1:]
+		if rel == "" || slices.Contains(before, filepath.Join(workspace, rel)) || under(rel, ".git") && !hadGit {
+			continue
+		}
+		if held, ok := holdOne(root, rel); ok {
+			denials = append(denials, Denial{
+				What:   fmt.Sprintf("%s was made by the command and moved to %s: protected path", rel, held),
+				Remedy: "ask a person to put it in place: protected paths are not for commands to make",
+			})
 		}
 	}
+	return denials
+}
+
+// holdOne moves one path aside, within its folder.
+func holdOne(root int, rel string) (held string, ok bool) {
+	dir, err := unix.Openat2(root, filepath.Dir(rel), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(dir)
+	name := filepath.Base(rel)
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return "", false
+	}
+	to := "held-by-sallyport-" + randomName()[:6] + "-" + strings.TrimPrefix(name, ".")
+	if unix.Renameat2(dir, name, dir, to, unix.RENAME_NOREPLACE) != nil {
+		return "", false
+	}
+	return filepath.Join(filepath.Dir(rel), to), true
+}
+
+// entries are the sorted names in a folder.
+func entries(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what was read so far counts
+	slices.Sort(names)
 	return names
+}
+
+func secretNames(names []string) []string {
+	var found []string
+	for _, n := range names {
+		if matches(hiddenPatterns, n) && !matches(shownAnyway, n) {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 func matches(patterns []string, name string) bool {

@@ -278,10 +278,16 @@ func environment(t toolchains, net bool, extra map[string]string) []string {
 	for k, v := range t.env {
 		env[k] = v
 	}
-	if t.mods != "" && !net {
-		env["GOMODCACHE"] = t.mods
+	env["GOFLAGS"] = "-buildvcs=false"
+	switch {
+	case !net:
 		env["GOPROXY"] = "off"
-		env["GOFLAGS"] = "-buildvcs=false"
+		if t.mods != "" {
+			env["GOMODCACHE"] = t.mods
+		}
+	case t.mods != "": // modules are added to the workspace's own cache
+		env["GOPROXY"] = "file://" + t.mods + "/cache/download,https://proxy.golang.org,direct"
+		env["GOFLAGS"] += " -modcacherw"
 	}
 	if net {
 		proxy := "http://127.0.0.1:" + strconv.Itoa(cell.ProxyPort)

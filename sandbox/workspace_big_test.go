@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,6 +106,35 @@ func fullDisk(t *testing.T, dir string) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "no half-written file is left")
+}
+
+// TestKilledWriter kills a process that keeps rewriting a big file: what is left
+// is one of the whole contents.
+func TestKilledWriter(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20
+	whole := func(i int) string { return strings.Repeat(string(rune('a'+i)), size) }
+	if dir := os.Getenv("SALLYPORT_TEST_KILLED_WRITER"); dir != "" {
+		w, err := OpenWorkspace(dir)
+		require.NoError(t, err)
+		for i := 0; ; i++ {
+			do(t, w, writeOp("f", whole(i%26)))
+		}
+	}
+	w, _ := workspace(t, map[string]string{"f": whole(0)})
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for i := range 5 {
+		cmd := exec.Command(self, "-test.run", "^TestKilledWriter$")
+		cmd.Env = append(os.Environ(), "SALLYPORT_TEST_KILLED_WRITER="+w.Root(), "SALLYPORT_TEST_CELL=none")
+		require.NoError(t, cmd.Start())
+		time.Sleep(time.Duration(120+17*i) * time.Millisecond)
+		require.NoError(t, cmd.Process.Kill())
+		cmd.Wait()
+		got := content(t, w.Root(), "f")
+		require.Len(t, got, size)
+		require.Equal(t, size, strings.Count(got, got[:1]), "half of one content and half of another")
+	}
 }
 
 // TestConcurrentEdits lets many edits of one file race: none is lost.

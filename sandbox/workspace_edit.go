@@ -36,7 +36,7 @@ func (w *Workspace) edit(op FileOp, expect map[string]string) (FileResult, error
 	if err != nil {
 		return FileResult{}, err
 	}
-	res, err := w.settle(op, s, before, content, nil)
+	res, err := w.settle(op, s, before, content)
 	res.Replaced = n
 	return res, err
 }

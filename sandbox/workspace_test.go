@@ -135,8 +135,12 @@ func TestSpecialFilesAreRefusedWithoutBlocking(t *testing.T) {
 	go func() {
 		defer close(done)
 		for _, name := range names {
-			for _, op := range []FileOp{{Op: OpRead, Path: name}, writeOp(name, "y"), editOp(name, "x", "y")} {
+			for _, op := range []FileOp{{Op: OpRead, Path: name}, {Op: OpRead, Path: "./" + name}, writeOp(name, "y"), editOp(name, "x", "y")} {
 				_, err := do(t, w, op)
+				wantKind(t, err, KindInvalid)
+			}
+			if name != "." {
+				_, err := do(t, w, FileOp{Op: OpSearch, Path: name, Search: &Search{Pattern: "x"}})
 				wantKind(t, err, KindInvalid)
 			}
 			_, err := w.FS().Open(name)
@@ -182,7 +186,7 @@ func TestSwapRace(t *testing.T) {
 		defer close(swapped)
 		for ctx.Err() == nil {
 			unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d"), unix.AT_FDCWD, filepath.Join(root, "l"), unix.RENAME_EXCHANGE)
-			time.Sleep(20 * time.Microsecond)
+			time.Sleep(200 * time.Microsecond)
 		}
 	}()
 	reads, refused := 0, 0

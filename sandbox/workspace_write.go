@@ -27,17 +27,16 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	if err != nil {
 		return FileResult{}, failure("write", op.Path, err)
 	}
-	return w.settle(op, s, before, op.Write.Content, expect)
+	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
+		return FileResult{}, stale("write", op.Path)
+	}
+	return w.settle(op, s, before, op.Write.Content)
 }
 
-// settle makes content the file's new content when it holds what is expected
-// and still has the digest before.
-func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte, expect map[string]string) (FileResult, error) {
+// settle makes content the file's new content if it still has the digest before.
+func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte) (FileResult, error) {
 	act := string(op.Op)
 	after := hexSum(content)
-	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
-		return FileResult{}, stale(act, op.Path)
-	}
 	res := FileResult{Path: s.path, Size: int64(len(content)), SHA256: after}
 	if before == after {
 		return res, nil
@@ -65,50 +64,125 @@ func (w *Workspace) replace(s *spot, content []byte, before string) error {
 	if s.name == "." {
 		return unix.EISDIR
 	}
-	f, tmp, err := s.temp()
+	f, err := s.temp()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if err = w.fill(f, s, content, before == ""); err == nil {
-		var now string
-		if now, err = s.digest(); err == nil && now != before {
-			err = errStale
-		}
+	defer f.discard()
+	if err := w.fill(f.File, s, content, before == ""); err != nil {
+		return err
 	}
-	if err == nil && before == "" {
-		err = unix.Renameat2(s.dir, tmp, s.dir, s.name, unix.RENAME_NOREPLACE)
-		switch err {
-		case unix.EEXIST:
-			err = errStale
-		case unix.EINVAL, unix.ENOSYS: // a file system without it (NFS, some FUSE)
-			err = unix.Renameat(s.dir, tmp, s.dir, s.name)
+	check := func() error {
+		if now, err := s.digest(); err != nil || now == before {
+			return err
 		}
-	} else if err == nil {
-		err = unix.Renameat(s.dir, tmp, s.dir, s.name)
+		return errStale
 	}
-	if err != nil {
-		unix.Unlinkat(s.dir, tmp, 0)
+	if err := f.become(before == "", check); err != nil {
 		return err
 	}
 	return syncDir(s.dir)
 }
 
-// temp makes an empty file of an unguessable name in the spot's directory.
-func (s *spot) temp() (*os.File, string, error) {
-	name := tempName()
+// draft is the coming content of a name. Until become it has no name where the
+// file system can do that (O_TMPFILE), so that a crash leaves nothing behind
+// and no watcher sees it; else it has an unguessable one.
+type draft struct {
+	*os.File
+	s    *spot
+	name string // "" while it has none
+}
+
+func (s *spot) temp() (*draft, error) {
+	const flags = unix.O_WRONLY | unix.O_CLOEXEC
 	var fd int
 	err := retry(func() (err error) {
-		fd, err = unix.Openat(s.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Openat(s.dir, ".", flags|unix.O_TMPFILE, 0o600)
+		return err
+	})
+	if err == nil {
+		return &draft{File: os.NewFile(uintptr(fd), s.path), s: s}, nil
+	}
+	name := tempName()
+	err = retry(func() (err error) {
+		fd, err = unix.Openat(s.dir, name, flags|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 		return err
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return os.NewFile(uintptr(fd), name), name, nil
+	return &draft{File: os.NewFile(uintptr(fd), s.path), s: s, name: name}, nil
 }
 
 func tempName() string { return ".sallyport-" + rand.Text() }
+
+// become puts the draft in its place when check allows it; the caller makes the
+// name durable. Between
+// check and the rename the name must stay the very inode it was, which costs a
+// stat where check may read all of the file. With fresh the name must not exist.
+func (d *draft) become(fresh bool, check func() error) error {
+	seen := d.s.identity()
+	if err := check(); err != nil {
+		return err
+	}
+	if d.name == "" {
+		name := tempName()
+		if fresh {
+			name = d.s.name
+		}
+		err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", d.Fd()), d.s.dir, name, unix.AT_SYMLINK_FOLLOW)
+		if fresh && err == unix.EEXIST {
+			return errStale
+		}
+		if err != nil {
+			return err
+		}
+		if fresh {
+			return nil
+		}
+		d.name = name
+	}
+	if d.s.identity() != seen {
+		return errStale
+	}
+	if err := d.rename(fresh); err != nil {
+		return err
+	}
+	d.name = ""
+	return nil
+}
+
+// identity is equal only while the name is the same inode, unchanged; zero when
+// there is none.
+func (s *spot) identity() (id struct{ dev, ino, size, ctime, mtime int64 }) {
+	if st, err := s.stat(); err == nil {
+		id.dev, id.ino, id.size = int64(st.Dev), int64(st.Ino), st.Size
+		id.ctime, id.mtime = st.Ctim.Nano(), st.Mtim.Nano()
+	}
+	return id
+}
+
+func (d *draft) rename(fresh bool) error {
+	if fresh {
+		err := unix.Renameat2(d.s.dir, d.name, d.s.dir, d.s.name, unix.RENAME_NOREPLACE)
+		switch err {
+		case unix.EEXIST:
+			return errStale
+		case unix.EINVAL, unix.ENOSYS: // a file system without it (NFS, some FUSE)
+		default:
+			return err
+		}
+	}
+	return unix.Renameat(d.s.dir, d.name, d.s.dir, d.s.name)
+}
+
+// discard closes the draft and takes its name away if it still has one.
+func (d *draft) discard() {
+	d.Close()
+	if d.name != "" {
+		unix.Unlinkat(d.s.dir, d.name, 0)
+	}
+}
 
 // fill writes content, owner and mode, durably. Set-uid, set-gid and sticky
 // bits do not survive a rewrite, as with write(2).

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -108,6 +109,17 @@ func clippedTail(s string, most int) string {
 	r := []rune(s)
 	head, tail := most/3, most-most/3
 	return fmt.Sprintf("%s\n… cut: %d characters here …\n%s", string(r[:head]), len(r)-head-tail, string(r[len(r)-tail:]))
+}
+
+// shown is a path as one line of text: a name with line ends, escapes or bytes
+// that are no UTF-8 is quoted, so that no file name can pass for an answer.
+func shown(path string) string {
+	for _, r := range path {
+		if !strconv.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(path)
+		}
+	}
+	return path
 }
 
 // one is the result of a plan with one file operation.

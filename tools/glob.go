@@ -38,11 +38,11 @@ func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {
 	r := one(res)
 	data := entriesData{Path: r.Path, Entries: r.Entries, Total: r.Total, Skipped: r.Skipped}
 	if r.Total == 0 {
-		return Answer{Text: fmt.Sprintf("No files match %q in %s.", a.Pattern, r.Path) + skippedNote(r.Skipped), Data: data}
+		return Answer{Text: fmt.Sprintf("No files match %q in %s.", a.Pattern, shown(r.Path)) + skippedNote(r.Skipped), Data: data}
 	}
 	var p page
 	for _, e := range r.Entries {
-		if !p.add(e.Path) {
+		if !p.add(shown(e.Path)) {
 			break
 		}
 	}

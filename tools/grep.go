@@ -107,16 +107,16 @@ func answerGrep(a grepArgs, act sandbox.Action, res sandbox.Result) Answer {
 func grepLine(m sandbox.Match, a grepArgs) string {
 	switch {
 	case a.Mode == "count":
-		return fmt.Sprintf("%s:%d", m.Path, m.Count)
+		return fmt.Sprintf("%s:%d", shown(m.Path), m.Count)
 	case a.Mode != "content":
-		return m.Path
+		return shown(m.Path)
 	}
 	sep := ":"
 	if m.Context {
 		sep = "-"
 	}
 	if a.Numbers != nil && !*a.Numbers {
-		return m.Path + sep + m.Text
+		return shown(m.Path) + sep + m.Text
 	}
-	return fmt.Sprintf("%s%s%d%s%s", m.Path, sep, m.Line, sep, m.Text)
+	return fmt.Sprintf("%s%s%d%s%s", shown(m.Path), sep, m.Line, sep, m.Text)
 }

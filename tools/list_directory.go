@@ -45,7 +45,7 @@ func answerListDirectory(a listDirectoryArgs, act sandbox.Action, res sandbox.Re
 	r := one(res)
 	data := entriesData{Path: r.Path, Entries: r.Entries, Total: r.Total, Skipped: r.Skipped}
 	if r.Total == 0 {
-		return Answer{Text: r.Path + " is empty" + map[bool]string{true: ".", false: " (or holds only ignored files; pass hidden: true to see them)."}[a.Hidden], Data: data}
+		return Answer{Text: shown(r.Path) + " is empty" + map[bool]string{true: ".", false: " (or holds only ignored files; pass hidden: true to see them)."}[a.Hidden], Data: data}
 	}
 	var p page
 	for _, e := range r.Entries {
@@ -63,13 +63,13 @@ func answerListDirectory(a listDirectoryArgs, act sandbox.Action, res sandbox.Re
 func entryLine(e sandbox.Entry) string {
 	switch e.Kind {
 	case "dir":
-		return e.Path + "/"
+		return shown(e.Path) + "/"
 	case "link":
-		return e.Path + "@"
+		return shown(e.Path) + "@"
 	case "file":
-		return fmt.Sprintf("%s  (%s)", e.Path, byteSize(e.Size))
+		return fmt.Sprintf("%s  (%s)", shown(e.Path), byteSize(e.Size))
 	}
-	return e.Path + "  (special file)"
+	return shown(e.Path) + "  (special file)"
 }
 
 func byteSize(n int64) string {
@@ -88,7 +88,7 @@ func skippedNote(skipped []string) string {
 	}
 	text := "\nNot looked at:"
 	for _, s := range skipped {
-		text += "\n  " + clipped(s, 200)
+		text += "\n  " + clipped(shown(s), 200)
 	}
 	return text
 }

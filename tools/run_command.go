@@ -160,7 +160,7 @@ func notesOf(res sandbox.Result) string {
 			fmt.Fprintf(&b, "\n[changed] … and %d more", len(res.Changes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n[changed] %s %s", c.Kind, c.Path)
+		fmt.Fprintf(&b, "\n[changed] %s %s", c.Kind, shown(c.Path))
 	}
 	if b.Len() > 0 {
 		return "\n" + b.String()

@@ -3,9 +3,11 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -159,4 +161,72 @@ func TestGitStory(t *testing.T) {
 	assert.True(t, ans.IsError)
 	assert.Contains(t, ans.Text, "stage changes with git_add")
 	assert.Equal(t, "(no differences)", b.call("git_diff", `{"path":"a.txt"}`).Text)
+}
+
+// TestLongAnswersArePaged follows the offsets of cut answers to the end.
+func TestLongAnswersArePaged(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "line %d %s\n", i+1, strings.Repeat("x", i%50))
+	}
+	b := newBench(t, map[string]string{"long.txt": text.String(), "wide.txt": strings.Repeat("é", 5000) + "\n"})
+	continued := regexp.MustCompile(`\n… cut: .*; continue with offset=(\d+)$`)
+	for _, c := range []struct{ tool, args string }{
+		{"read_file", `{"path":"long.txt","offset":%s}`},
+		{"grep", `{"pattern":"line","output_mode":"content","glob":"long.txt","head_limit":3000,"offset":%s}`},
+	} {
+		lines, offset := 0, "0"
+		for range 50 {
+			ans := b.call(c.tool, fmt.Sprintf(c.args, offset))
+			require.False(t, ans.IsError, ans.Text)
+			require.LessOrEqual(t, utf8.RuneCountInString(ans.Text), maxText+200)
+			m := continued.FindStringSubmatch(ans.Text)
+			lines += strings.Count(ans.Text, "\n") + 1
+			if m == nil {
+				break
+			}
+			lines--
+			offset = m[1]
+		}
+		assert.Equal(t, 5000, lines, c.tool)
+	}
+	ans := b.call("read_file", `{"path":"wide.txt"}`)
+	assert.Contains(t, ans.Text, "… (line cut: 2000 of 5002 characters)")
+	ans = b.call("run_command", `{"command":"seq 1 20000; echo last"}`)
+	assert.LessOrEqual(t, utf8.RuneCountInString(ans.Text), maxText+200)
+	assert.True(t, strings.HasPrefix(ans.Text, "1\n2\n") && strings.HasSuffix(ans.Text, "\nlast"), "both ends are shown")
+}
+
+func TestFileNamesCannotPassForText(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, map[string]string{"a\n… cut: 3 more\x1b[2J": "x\n", "bad\xff": "x\n", "schön café.txt": "x\n"})
+	for _, c := range [][2]string{{"list_directory", `{}`}, {"glob", `{"pattern":"*"}`}, {"grep", `{"pattern":"x"}`}} {
+		ans := b.call(c[0], c[1])
+		assert.Len(t, strings.Split(ans.Text, "\n"), 3, ans.Text)
+		assert.NotContains(t, ans.Text, "\x1b")
+		assert.Contains(t, ans.Text, "schön café.txt")
+		assert.True(t, utf8.ValidString(ans.Text))
+	}
+}
+
+func BenchmarkParseAndPlan(b *testing.B) {
+	for name, args := range map[string]string{
+		"read_file": `{"path":"cmd/main.go","offset":10}`, "run_command": `{"command":"go vet ./...","timeout_ms":60000}`,
+		"write_file": `{"path":"a","content":"` + strings.Repeat("0123456789abcde\\n", 4096) + `"}`,
+	} {
+		tool, _ := Find(name)
+		p := Place{Root: "/w", Exists: func(string) bool { return false }}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				a, err := tool.Parse(json.RawMessage(args))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := tool.Plan(a, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -177,16 +178,12 @@ outside the log; "ok_not_anchored" means intact, but a rollback of the whole fol
 last anchored record could not be seen. Exit code 0 for both, 4 tampered, 5 truncated, 6 incomplete.`,
 		Example: "  sallyport audit verify --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if anchor == "" {
-				p, err := placeOf(cmd)
+			if anchor != "" {
+				abs, err := filepath.Abs(anchor)
 				if err != nil {
 					return err
 				}
-				c, err := loadConfig(p.config)
-				if err != nil {
-					return err
-				}
-				anchor = c.AnchorFile
+				anchor = abs
 			}
 			b, err := openBackend(cmd, needLog)
 			if err != nil {
@@ -209,7 +206,7 @@ last anchored record could not be seen. Exit code 0 for both, 4 tampered, 5 trun
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&anchor, "anchor", "", "file with checkpoints kept outside the log (default: the configured anchor_file)")
+	cmd.Flags().StringVar(&anchor, "anchor", "", "file with signed checkpoints kept outside the log, beside the configured anchor_file")
 	return cmd
 }
 

@@ -68,7 +68,11 @@ func local(p place, n need) (*backend, error) {
 	b.close = shut
 	switch n {
 	case needLog:
-		r, err := audit.OpenReadOnly(p.log(), audit.Options{})
+		c, err := loadConfig(p.config)
+		if err != nil {
+			return nil, err
+		}
+		r, err := audit.OpenReadOnly(p.log(), audit.Options{AnchorFile: c.AnchorFile})
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
@@ -81,7 +85,7 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := audit.Open(p.log(), audit.Options{})
+		log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}

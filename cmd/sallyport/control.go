@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"sallyport/audit"
-	"sallyport/mcpserver"
-	"sallyport/policy"
 	"sallyport/policy/approval"
 )
 
@@ -126,7 +124,16 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		answer(w, rec, err)
 	})
 	m.HandleFunc("GET /v1/audit/verify", func(w http.ResponseWriter, r *http.Request) {
-		rep, err := log.Verify(r.Context(), audit.VerifyOptions{})
+		var o audit.VerifyOptions
+		if file := r.URL.Query().Get("anchor"); file != "" {
+			anchor, err := os.ReadFile(file)
+			if err != nil {
+				answer(w, nil, fmt.Errorf("read the anchor: %w", err))
+				return
+			}
+			o.Anchors = [][]byte{anchor}
+		}
+		rep, err := log.Verify(r.Context(), o)
 		answer(w, rep, err)
 	})
 	m.HandleFunc("POST /v1/audit/hash", func(w http.ResponseWriter, r *http.Request) {
@@ -154,9 +161,9 @@ func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
 	open, err := d.desk.List(approval.Filter{States: []approval.State{approval.StatePending}})
 	s := status{
 		Serving: true, Version: version, PID: os.Getpid(), State: d.place.state, Sessions: d.mcp.Sessions(),
-		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judge.engine.Revision(),
+		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judges.base.engine.Revision(),
 	}
-	if e := d.judge.engine.LastError(); e != nil {
+	if e := d.judges.base.engine.LastError(); e != nil {
 		s.Policy = e.Error()
 	}
 	answer(w, s, err)
@@ -168,21 +175,13 @@ func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
-	answer(w, examine(r.Context(), d.runner, d.judge.engine.LastError()), nil)
-}
-
-// evalIn asks what policy says of a command.
-type evalIn struct {
-	Text      string   `json:"text,omitempty"`
-	Argv      []string `json:"argv,omitempty"`
-	Workspace string   `json:"workspace"`
-	Write     bool     `json:"write,omitempty"`
+	answer(w, examine(r.Context(), d.runner, d.judges.base.engine.LastError()), nil)
 }
 
 func (d *daemon) postEval(w http.ResponseWriter, r *http.Request) {
 	var in evalIn
 	if read(w, r, &in) {
-		out, err := d.judge.eval(r.Context(), in)
+		out, err := d.judges.eval(r.Context(), in)
 		answer(w, out, err)
 	}
 }
@@ -247,30 +246,6 @@ func personOf(r *http.Request) approval.Person {
 		p = self()
 	}
 	return approval.Person{Name: p.user, Channel: "cli", From: "control.sock", UID: p.uid}
-}
-
-// eval is a decision as `policy eval` prints it.
-func (j *judge) eval(ctx context.Context, in evalIn) (*mcpserver.Judged, error) {
-	c, err := evalCall(in)
-	if err != nil {
-		return nil, err
-	}
-	d, _ := j.gate.Admit(ctx, c)
-	return mcpserver.Judge(d), nil
-}
-
-// evalCall is the call that a run_command with this text would be.
-func evalCall(in evalIn) (policy.Call, error) {
-	args := map[string]any{}
-	if in.Text != "" {
-		args["command"] = in.Text
-	} else {
-		args["argv"] = in.Argv
-	}
-	if in.Write {
-		args["write"] = true
-	}
-	return mcpserver.Plan("run_command", asJSON(args), in.Workspace)
 }
 
 func query(kv ...string) string {

@@ -23,6 +23,8 @@ import (
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
+	"sallyport/policy/rego"
 	"sallyport/sandbox"
 )
 
@@ -35,7 +37,8 @@ type daemon struct {
 
 	log    *audit.Log
 	desk   *approval.Desk
-	judge  *judge
+	judges *judges
+	limits *limits.Limiter
 	runner *sandbox.Runner
 	mcp    *mcpserver.Server
 	tokens *identity.Store
@@ -63,7 +66,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{Secrets: secretsOf(os.Environ())}); err != nil {
+	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
@@ -72,7 +75,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
-	if d.judge, err = newJudge(ctx, c); err != nil {
+	if d.judges, err = newJudges(ctx, p, c); err != nil {
 		return nil, err
 	}
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
@@ -81,12 +84,13 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
 		return nil, err
 	}
+	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Gate: d.judge.gate, Desk: d.desk, Runner: d.runner, Log: d.log,
-		Limits: noLimits{}, Now: time.Now, ID: newID, Logger: logger,
+		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
+		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history,
 	})
-	return d, d.event("policy.load", map[string]string{"revision": d.judge.engine.Revision()})
+	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
 
 // openDesk opens the approvals desk, whose every step is recorded before it
@@ -171,6 +175,9 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.touch()
 	d.busy.Go(func() { d.accept(ctx, agents) })
 	d.busy.Go(func() { _ = control.Serve(people) })
+	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
+	d.judges.watch(d.judges.base.engine)
+	d.busy.Go(func() { d.followDesk(ctx) })
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
@@ -185,6 +192,52 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	}
 	d.busy.Wait()
 	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
+}
+
+// policyEdited records a policy edit that came into force, or was refused.
+func (d *daemon) policyEdited(e rego.Event) {
+	name, detail := "policy.load", map[string]string{"revision": e.Revision}
+	if e.Err != nil {
+		name, detail["error"] = "policy.refused", e.Err.Error()
+		d.logger.Error("the policy edit is refused; the one before it still decides", "err", e.Err)
+	} else {
+		d.limits.Configure(d.judges.base.engine.Data().Limits)
+		d.logger.Info("policy loaded", "revision", e.Revision)
+	}
+	if err := d.event(name, detail); err != nil {
+		d.logger.Error("record a policy edit", "err", err)
+	}
+}
+
+// followDesk ends the running calls of whoever is frozen, and sweeps what has
+// expired, until ctx ends.
+func (d *daemon) followDesk(ctx context.Context) {
+	events, cancel := d.desk.Subscribe()
+	defer cancel()
+	sweep := time.NewTicker(30 * time.Second)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-sweep.C:
+			if err := d.desk.Sweep(); err != nil {
+				d.logger.Error("sweep the approvals", "err", err)
+			}
+		case e, ok := <-events:
+			if !ok { // fell behind, or the desk is closed
+				cancel()
+				if ctx.Err() != nil {
+					return
+				}
+				events, cancel = d.desk.Subscribe()
+				continue
+			}
+			if e.Kind == approval.Frozen && e.Scope != nil {
+				d.mcp.Interrupt(e.Scope.Agent)
+			}
+		}
+	}
 }
 
 func (d *daemon) touch() { d.used.Store(time.Now().UnixNano()) }

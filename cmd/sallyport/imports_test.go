@@ -28,8 +28,8 @@ var mayImport = map[string][]string{
 	"policy/approval/terminal": {"policy", "policy/approval"},
 	"policy/approval/webhook":  {"policy", "policy/approval"},
 	"tools":                    {"sandbox"},
-	"mcpserver":                {"audit", "policy", "policy/approval", "sandbox", "tools"},
-	"mcpserver/identity":       {"policy"},
+	"mcpserver":                {"audit", "policy", "policy/approval", "policy/limits", "sandbox", "tools"},
+	"mcpserver/identity":       {"mcpserver", "policy"},
 	"cmd/sallyport-cell":       {"sandbox/cell"},
 	"cmd/sallyport-demo":       {"mcpserver"},
 }

@@ -70,7 +70,7 @@ func (f *front) scraped(next http.Handler) http.Handler {
 // rules are the rules as agents are told of them.
 func (d *daemon) rules() []mcpserver.Rule {
 	var out []mcpserver.Rule
-	for _, r := range d.judge.engine.Rules() {
+	for _, r := range d.judges.base.engine.Rules() {
 		out = append(out, mcpserver.Rule{ID: r.ID, Tier: r.Tier, Verdict: r.Verdict, Title: r.Title, Remedy: r.Remedy})
 	}
 	return out

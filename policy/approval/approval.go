@@ -29,6 +29,7 @@ const (
 	DefaultDeniedFor   = 10 * time.Minute
 	DefaultGrantTTL    = 8 * time.Hour
 	DefaultKeep        = 30 * 24 * time.Hour
+	DefaultFade        = 24 * time.Hour
 	DefaultMaxPending  = 100
 	DefaultMaxBatch    = 20
 )
@@ -53,6 +54,7 @@ type Options struct {
 	DeniedFor   time.Duration // how long an identical call is answered with an earlier denial
 	GrantTTL    time.Duration // end of a grant that names none
 	Keep        time.Duration // how long ended requests and grants are kept
+	Fade        time.Duration // how long the arguments, texts and diffs of ended requests are kept
 	MaxPending  int           // open requests one session may have
 	MaxBatch    int           // calls one batch may announce
 
@@ -128,7 +130,7 @@ func (o Options) withDefaults() Options {
 		def time.Duration
 	}{
 		{&o.TTL, DefaultTTL}, {&o.ApprovedTTL, DefaultApprovedTTL}, {&o.DeniedFor, DefaultDeniedFor},
-		{&o.GrantTTL, DefaultGrantTTL}, {&o.Keep, DefaultKeep},
+		{&o.GrantTTL, DefaultGrantTTL}, {&o.Keep, DefaultKeep}, {&o.Fade, DefaultFade},
 	} {
 		if *f.v <= 0 {
 			*f.v = f.def

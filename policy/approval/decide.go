@@ -211,6 +211,36 @@ func (d *Desk) Withdraw(id, why string) error {
 	return nil
 }
 
+// EndSession withdraws what a session has open and revokes the grants made for
+// it alone: its next call, under whatever name, asks anew.
+func (d *Desk) EndSession(session, why string) error {
+	err := d.update(func(t *tx) error {
+		err := t.each(bucketOpen, func(n number, r Request) error {
+			if r.Session != session || !r.State.Open() {
+				return nil
+			}
+			r.State, r.Ended, r.Why = StateWithdrawn, t.now, why
+			t.emit(Event{Kind: Withdrawn, Request: brief(r), Note: why})
+			return t.put(n, r)
+		})
+		if err != nil {
+			return err
+		}
+		return t.eachGrant(func(g Grant) error {
+			if g.Session != session || g.State(t.now) != "active" {
+				return nil
+			}
+			g.Revoked = t.now
+			t.emit(Event{Kind: Revoked, Grant: &g, Note: why})
+			return t.putGrant(g)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("end session %s at the approvals desk: %w", Visible(session), err)
+	}
+	return nil
+}
+
 // Get is one request with its subject and what a person is shown. The id may be
 // shortened to a beginning that is unique.
 func (d *Desk) Get(id string) (Request, error) {

@@ -32,17 +32,17 @@ func (w *walker) builtin(c *call) {
 	case "cd", "pushd":
 		w.chdir(c)
 	case "popd":
-		w.sc.vars.set("PWD", unknowable)
-	case "exit", "return", "logout":
-		w.sc.dead = true
+		w.sc.set("PWD", unknowable)
+	case "exit", "return", "break", "continue":
+		w.leave(c)
+	case "shopt":
+		w.sc.piped = w.sc.piped || slices.ContainsFunc(args, func(a word) bool { return a.opaque || a.s == "lastpipe" })
 	case "eval":
 		w.eval(c, args)
 	case "source", ".":
 		w.source(c)
 	case "trap":
-		if len(c.args) > 1 && !c.args[0].opaque {
-			w.within("trap", true).text(c.args[0].s)
-		}
+		w.trap(c)
 	case "alias":
 		w.setAlias(args)
 	case "shift":
@@ -61,14 +61,18 @@ func (w *walker) builtin(c *call) {
 		w.printfTo(args)
 	case "getopts":
 		if len(c.args) > 1 {
-			w.sc.vars.set(c.args[1].s, unknowable)
+			w.sc.set(c.args[1].s, unknowable)
 		}
-		w.sc.vars.set("OPTARG", unknowable)
+		w.sc.set("OPTARG", unknowable)
 	case "test", "[":
 		for i, a := range args {
 			if a.s == "-v" && i+1 < len(args) {
 				w.subscript(args[i+1].s)
 			}
+		}
+	case "hash":
+		if v, ok := c.value("-p"); ok && len(c.args) > 0 {
+			w.sc.aliases.set(c.args[0].s, quote(v.s))
 		}
 	case "complete", "bind", "fc":
 		for i, a := range args {
@@ -78,8 +82,11 @@ func (w *walker) builtin(c *call) {
 		}
 	case "export", "readonly", "declare", "typeset", "local":
 		for _, a := range args {
+			if a.opaque {
+				w.sc.taint()
+			}
 			if n, v, ok := strings.Cut(a.s, "="); ok && !a.opaque && syntax.ValidName(n) {
-				w.sc.vars.set(n, scalar(v))
+				w.sc.set(n, scalar(v))
 				if c.name == "export" {
 					w.sc.exports.set(n, v)
 				}
@@ -88,25 +95,82 @@ func (w *walker) builtin(c *call) {
 	}
 }
 
+// leave ends the code here, when the builtin surely does.
+func (w *walker) leave(c *call) {
+	state := w.sc.fork()
+	note := func(states *[]*scope) {
+		if states != nil && len(*states) < maxItems {
+			*states = append(*states, state)
+		}
+	}
+	sure := len(c.s.argv) == 1 || len(c.s.argv) == 2 && !c.s.argv[1].opaque && strings.Trim(c.s.argv[1].s, "0123456789") == "" && c.s.argv[1].s != ""
+	sure = sure && len(c.s.redirs) == 0
+	switch c.name {
+	case "exit":
+		if sure {
+			w.sc.dead = endsShell
+		}
+	case "return":
+		note(w.calls)
+		if sure && w.calls != nil {
+			w.sc.dead = endsCall
+		}
+	default:
+		for _, states := range w.turns {
+			note(states)
+		}
+		if len(c.s.argv) == 1 && sure && len(w.turns) > 0 {
+			w.sc.dead = endsTurn
+		}
+	}
+}
+
+// trap walks a trap's text now and, since it runs later, once more when the
+// shell ends. Between the two its variables may hold anything.
+func (w *walker) trap(c *call) {
+	if len(c.args) < 2 {
+		return
+	}
+	if c.args[0].opaque {
+		c.opaque = "runs a text known only when it runs"
+		return
+	}
+	text := c.args[0].s
+	w.within("trap", true).text(text)
+	if !strings.ContainsAny(text, "$`") {
+		return
+	}
+	for _, sig := range c.args[1:] {
+		switch strings.TrimPrefix(sig.s, "SIG") {
+		case "EXIT", "0":
+			w.in.traps = append(w.in.traps, trap{text, w})
+		default:
+			d := w.within("trap", true)
+			d.sc.taint()
+			d.text(text)
+		}
+	}
+}
+
 func (w *walker) chdir(c *call) {
 	switch {
 	case len(c.args) == 0:
-		w.sc.vars.set("PWD", w.sc.get("HOME"))
+		w.sc.set("PWD", w.sc.get("HOME"))
 	case c.args[0].opaque:
-		w.sc.vars.set("PWD", unknowable)
+		w.sc.set("PWD", unknowable)
 	case c.args[0].s == "-":
 		if old, ok := w.sc.variable("OLDPWD"); ok {
-			w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
-			w.sc.vars.set("PWD", old)
+			w.sc.set("OLDPWD", w.sc.get("PWD"))
+			w.sc.set("PWD", old)
 		} else {
-			w.sc.vars.set("PWD", unknowable)
+			w.sc.set("PWD", unknowable)
 		}
 	default:
-		w.sc.vars.set("OLDPWD", w.sc.get("PWD"))
+		w.sc.set("OLDPWD", w.sc.get("PWD"))
 		if to := w.in.abs(c.dir, c.args[0].s); to != "" {
-			w.sc.vars.set("PWD", scalar(to))
+			w.sc.set("PWD", scalar(to))
 		} else {
-			w.sc.vars.set("PWD", unknowable)
+			w.sc.set("PWD", unknowable)
 		}
 	}
 }
@@ -119,6 +183,7 @@ func (w *walker) eval(c *call, args []word) {
 	for i, a := range args {
 		if a.opaque {
 			c.opaque = "eval of a text known only when it runs"
+			defer w.sc.taint()
 		}
 		parts[i] = a.s
 	}
@@ -131,6 +196,13 @@ func (w *walker) source(c *call) {
 		return
 	}
 	d := w.within("source", false)
+	d.calls = &[]*scope{}
+	defer func() {
+		d.landed(d.calls, endsCall)
+		if c.opaque != "" {
+			w.sc.taint()
+		}
+	}()
 	if len(c.args) > 1 {
 		old := w.sc.params
 		d.sc.params = c.args[1:]
@@ -152,13 +224,14 @@ func (w *walker) setAlias(args []word) {
 	}
 }
 
-// alias runs an alias, as a shell with expand_aliases does.
-func (w *walker) alias(s simple, body string) {
+// alias runs an alias, as a shell with expand_aliases does; the command of that
+// name is run besides, as every other shell does.
+func (w *walker) alias(s simple, text string) {
 	c := w.within("alias:"+s.argv[0].s, false)
 	saved, _ := w.sc.aliases.get(s.argv[0].s)
 	w.sc.aliases.del(s.argv[0].s)
 	defer func() { w.sc.aliases.set(s.argv[0].s, saved) }()
-	parts := []string{body}
+	parts := []string{text}
 	for _, a := range s.argv[1:] {
 		if a.opaque {
 			parts = append(parts, a.s)
@@ -166,16 +239,36 @@ func (w *walker) alias(s simple, body string) {
 			parts = append(parts, quote(a.s))
 		}
 	}
-	c.text(strings.Join(parts, " "))
+	c.maybe(func(c *walker) { c.text(strings.Join(parts, " ")) })
+	w.maybe(func(w *walker) { w.run(s) })
 }
 
-// function runs a declared function's body with its arguments. A function that
-// calls itself is recorded, not followed; one that does so in a pipe or in the
-// background is a fork bomb.
+// function runs a declared function: each body it may have, and where it may
+// not be declared the command of that name.
 func (w *walker) function(s simple, f function) {
-	*f.called = true
+	if len(f.bodies) == 1 && !f.maybe {
+		w.enter(s, f.bodies[0])
+		return
+	}
 	name := s.argv[0].s
-	if slices.Contains(w.funcs, f.body) {
+	for _, b := range f.bodies {
+		w.maybe(func(w *walker) { w.enter(s, b) })
+	}
+	if f.maybe {
+		w.maybe(func(w *walker) {
+			w.sc.funcs.del(name)
+			w.run(s)
+			w.sc.funcs.set(name, f)
+		})
+	}
+}
+
+// enter runs a function's body with its arguments. A function that calls itself
+// is recorded, not followed; one that does so in a pipe or in the background is
+// a fork bomb.
+func (w *walker) enter(s simple, f body) {
+	*f.called = true
+	if slices.Contains(w.funcs, f.stmt) {
 		n, _ := w.emit(s)
 		if w.forks > 0 {
 			w.in.facts.Cmds[n].Patterns = append(w.in.facts.Cmds[n].Patterns, "danger.fork-bomb")
@@ -183,19 +276,27 @@ func (w *walker) function(s simple, f function) {
 		}
 		return
 	}
-	c := w.within("function:"+name, false)
-	c.funcs = append(slices.Clone(w.funcs), f.body)
+	c := w.within("function:"+s.argv[0].s, false)
+	c.funcs = append(slices.Clone(w.funcs), f.stmt)
 	c.src = f.src
 	c.forks = 0
+	var calls []*scope
+	locals := map[string]variable{}
+	c.calls, c.turns, c.locals = &calls, nil, &locals
 	oldParams, oldArgs := w.sc.params, w.sc.args
 	w.sc.params, w.sc.args = s.argv[1:], true
 	c.redirs = append(slices.Clone(w.redirs), s.redirs...)
 	if slices.ContainsFunc(s.argv, func(a word) bool { return a.opaque }) {
-		c.maybe(func(c *walker) { c.stmt(f.body) }) // an argument that fails to expand fails the call
+		c.maybe(func(c *walker) { c.stmt(f.stmt) }) // an argument that fails to expand fails the call
 	} else {
-		c.stmt(f.body)
+		c.stmt(f.stmt)
 	}
-	w.sc.params, w.sc.args, w.sc.dead = oldParams, oldArgs, false
+	c.landed(&calls, endsCall)
+	for name, old := range locals {
+		// A local declared in a branch that was not taken is none: both hold.
+		w.sc.vars.set(name, old.join(w.sc.get(name)))
+	}
+	w.sc.params, w.sc.args = oldParams, oldArgs
 }
 
 func (w *walker) shift(args []word) {
@@ -235,11 +336,17 @@ func (w *walker) readVars(c *call) {
 		names = []word{{s: "REPLY"}}
 	}
 	for _, n := range names {
+		if n.opaque {
+			w.sc.taint()
+		}
 		w.subscript(n.s)
-		w.sc.vars.set(n.s, unknowable)
+		w.sc.set(n.s, unknowable)
 	}
 	if c.name != "read" && w.stdin != nil && len(c.args) > 0 && (len(c.opts) == 0 || len(c.opts) == 1 && c.opts[0].name == "-t") {
-		w.sc.vars.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
+		w.sc.set(c.args[0].s, lines(*w.stdin, len(c.opts) == 1))
+	}
+	if sep, ok := c.s.assigns["IFS"]; ok && strings.Trim(sep, " \t\n") != "" || w.sc.Get("IFS").Str != " \t\n" {
+		return
 	}
 	if c.name != "read" || w.stdin == nil || len(c.opts) > 0 && !(len(c.opts) == 1 && c.opts[0].name == "-r") {
 		return
@@ -249,11 +356,11 @@ func (w *walker) readVars(c *call) {
 	for i, n := range names {
 		switch {
 		case i >= len(fields):
-			w.sc.vars.set(n.s, scalar(""))
+			w.sc.set(n.s, scalar(""))
 		case i == len(names)-1:
-			w.sc.vars.set(n.s, scalar(strings.Join(fields[i:], " ")))
+			w.sc.set(n.s, scalar(strings.Join(fields[i:], " ")))
 		default:
-			w.sc.vars.set(n.s, scalar(fields[i]))
+			w.sc.set(n.s, scalar(fields[i]))
 		}
 	}
 }
@@ -263,18 +370,21 @@ func (w *walker) printfTo(args []word) {
 		return
 	}
 	w.subscript(args[1].s)
+	if args[1].opaque {
+		w.sc.taint()
+	}
 	plainArgs := make([]string, 0, len(args))
 	for _, a := range args[2:] {
 		if a.opaque {
-			w.sc.vars.set(args[1].s, unknowable)
+			w.sc.set(args[1].s, unknowable)
 			return
 		}
 		plainArgs = append(plainArgs, a.s)
 	}
 	if s, ok := w.printf(plainArgs); ok {
-		w.sc.vars.set(args[1].s, scalar(s))
+		w.sc.set(args[1].s, scalar(s))
 	} else {
-		w.sc.vars.set(args[1].s, unknowable)
+		w.sc.set(args[1].s, unknowable)
 	}
 }
 
@@ -300,18 +410,19 @@ func (w *walker) assign(a *syntax.Assign) {
 	case a.Array != nil:
 		w.assignArray(a)
 	case a.Index != nil:
-		w.sc.vars.set(name, unknowable)
+		w.sc.set(name, unknowable)
 	case a.Naked:
 	default:
 		v := w.value(a)
 		if a.Append {
 			v = w.sc.get(name).append(v)
 		}
-		w.sc.vars.set(name, v)
+		w.sc.set(name, v)
 	}
 	if _, ok := w.sc.exports.get(name); ok {
 		w.sc.exports.set(name, w.sc.Get(name).Str)
 	}
+	w.variableRuns(name)
 }
 
 // value is what a word assigned to a variable may be, in every world.
@@ -320,13 +431,27 @@ func (w *walker) value(a *syntax.Assign) variable {
 		return scalar("")
 	}
 	out := variable{}
-	for range w.worlds(&syntax.CallExpr{Args: []*syntax.Word{a.Value}}, nil) {
+	add := func() {
 		v := w.one(a.Value)
 		if v.opaque {
 			out.unknown = true
 		} else if !slices.Contains(out.alts, v.s) {
 			out.alts = append(out.alts, v.s)
 		}
+	}
+	names := w.alternatives(&syntax.CallExpr{Args: []*syntax.Word{a.Value}}, nil)
+	if len(names) == 0 {
+		add()
+		return out
+	}
+	old := w.sc.pick
+	for pick := range w.combine(names) {
+		w.sc.pick = pick
+		add()
+	}
+	w.sc.pick = old
+	if len(out.alts) > maxAlts {
+		out.alts, out.unknown = out.alts[:maxAlts], true
 	}
 	return out
 }
@@ -361,7 +486,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 	}
 	for _, e := range a.Array.Elems {
 		if e.Index != nil || e.Value == nil {
-			w.sc.vars.set(a.Name.Value, unknowable)
+			w.sc.set(a.Name.Value, unknowable)
 			return
 		}
 		for _, f := range w.fields([]*syntax.Word{e.Value}) {
@@ -369,42 +494,89 @@ func (w *walker) assignArray(a *syntax.Assign) {
 			v.unknown = v.unknown || f.opaque
 		}
 	}
-	w.sc.vars.set(a.Name.Value, v)
+	w.sc.set(a.Name.Value, v)
 }
 
 // declare is export, declare, local, readonly and typeset, which the parser
 // keeps apart from other commands.
 func (w *walker) declare(c *syntax.DeclClause) {
 	argv := []word{{s: c.Variant.Value}}
-	assigns := map[string]string{}
-	assoc, nameref := false, false
+	assigns, dark := map[string]string{}, map[string]bool{}
+	attr := ""
+	if c.Variant.Value == "readonly" {
+		attr = isFixed
+	}
 	for _, a := range c.Args {
 		w.assignSubsts(a)
 		if a.Name == nil {
 			v := w.one(a.Value)
-			assoc = assoc || strings.HasPrefix(v.s, "-") && strings.Contains(v.s, "A")
-			nameref = nameref || strings.HasPrefix(v.s, "-") && strings.Contains(v.s, "n")
+			if c.Variant.Value != "export" {
+				attr = attribute(v.s, attr)
+			}
 			argv = append(argv, v)
 			w.declareText(c.Variant.Value, v)
 			continue
 		}
-		w.assign(a)
-		if assoc || nameref {
-			w.sc.vars.set(a.Name.Value, unknowable)
-		}
+		w.declareOne(a, attr)
 		v := word{s: a.Name.Value}
 		if !a.Naked {
 			val := w.sc.Get(a.Name.Value)
 			v.s += "=" + val.String()
 			v.opaque = w.sc.get(a.Name.Value).unknown
 			assigns[a.Name.Value] = val.String()
+			dark[a.Name.Value] = v.opaque
 		}
 		if c.Variant.Value == "export" {
 			w.sc.exports.set(a.Name.Value, w.sc.Get(a.Name.Value).String())
 		}
 		argv = append(argv, v)
 	}
-	w.emit(simple{argv: argv, assigns: assigns})
+	n, cl := w.emit(simple{argv: argv, assigns: assigns, dark: dark})
+	if cl == nil || len(assigns) == 0 || c.Variant.Value == "local" {
+		return
+	}
+	cl.environment(assigns)
+	w.in.facts.Cmds[n].Targets = append(w.in.facts.Cmds[n].Targets, cl.targets...)
+}
+
+// attribute is what declare's flags do to later assignments.
+func attribute(flags, old string) string {
+	if !strings.HasPrefix(flags, "-") {
+		return old
+	}
+	for _, f := range flags[1:] {
+		switch f {
+		case 'n':
+			return isRef
+		case 'i', 'u', 'l', 'c', 'A':
+			old = isShaped
+		case 'r':
+			if old == "" {
+				old = isFixed
+			}
+		}
+	}
+	return old
+}
+
+func (w *walker) declareOne(a *syntax.Assign, attr string) {
+	name := a.Name.Value
+	w.localize(name)
+	switch attr {
+	case isRef:
+		w.sc.taint()
+		w.sc.vars.set(name, unknowable)
+		w.sc.special.set(name, isRef)
+	case isShaped:
+		w.sc.special.set(name, isShaped)
+		w.sc.vars.set(name, unknowable)
+	default:
+		w.assign(a)
+		if attr != "" {
+			w.sc.special.set(name, attr)
+		}
+	}
+	w.variableRuns(name)
 }
 
 // declareText performs export "$x" where the expansion makes the assignment.
@@ -414,9 +586,42 @@ func (w *walker) declareText(variant string, v word) {
 	if !ok || v.opaque || !syntax.ValidName(n) {
 		return
 	}
-	w.sc.vars.set(n, scalar(val))
+	w.sc.set(n, scalar(val))
 	if variant == "export" {
 		w.sc.exports.set(n, val)
+	}
+}
+
+// localize remembers what a variable was before the function around declared it.
+func (w *walker) localize(name string) {
+	if w.locals == nil {
+		return
+	}
+	if _, ok := (*w.locals)[name]; ok {
+		return
+	}
+	old, ok := w.sc.variable(name)
+	if !ok {
+		old = unset
+	}
+	(*w.locals)[name] = old
+}
+
+// variableRuns walks the text of a variable that the shell itself runs.
+func (w *walker) variableRuns(name string) {
+	switch name {
+	case "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "BASH_ENV", "ENV":
+	default:
+		return
+	}
+	for _, text := range w.sc.get(name).alts {
+		d := w.within(name, true)
+		switch {
+		case name == "PROMPT_COMMAND":
+			d.text(text)
+		case strings.ContainsAny(text, "$`"):
+			d.subscript("[" + text)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type simple struct {
 	argv    []word
 	assigns map[string]string
+	dark    map[string]bool // assignments whose value is not known
 	redirs  []*syntax.Redirect
 	loose   bool // an alternative reading: variables nobody set taken as empty
 	pos     int  // unused text position; -1 for none
@@ -45,18 +46,41 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 		}
 		return
 	}
-	for range w.worlds(c, redirs) {
-		x := &expander{w: w, src: w.src}
-		argv := x.fields(c.Args)
-		if len(argv) == 0 {
-			continue
-		}
-		s := simple{argv: argv, assigns: w.prefix(c.Assigns), redirs: redirs}
-		if argv[0].opaque && x.bare {
-			w.bareName(c, s)
-		}
-		w.run(s)
+	names := w.alternatives(c, redirs)
+	if len(names) == 0 {
+		w.callOnce(c, redirs)
+		return
 	}
+	before := w.sc.fork()
+	var after *scope
+	for pick := range w.combine(names) {
+		*w.sc = *before.fork()
+		w.sc.pick = pick
+		w.callOnce(c, redirs)
+		w.sc.pick = before.pick
+		now := w.sc.fork()
+		if after == nil {
+			after = now
+		} else {
+			after.become(after.fork(), now)
+		}
+	}
+	*w.sc = *after
+}
+
+// callOnce expands and runs a command in one world.
+func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+	x := &expander{w: w, src: w.src}
+	argv := x.fields(c.Args)
+	if len(argv) == 0 {
+		return
+	}
+	s := simple{argv: argv, redirs: redirs}
+	s.assigns, s.dark = w.prefix(c.Assigns)
+	if argv[0].opaque && x.bare {
+		w.bareName(c, s)
+	}
+	w.run(s)
 }
 
 // bareName adds the reading a clean shell gives to a command name that holds a
@@ -70,32 +94,44 @@ func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 }
 
 // prefix are the assignments before a command; they hold for it alone.
-func (w *walker) prefix(as []*syntax.Assign) map[string]string {
+func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[string]bool) {
 	if len(as) == 0 {
-		return nil
+		return nil, nil
 	}
-	out := make(map[string]string, len(as))
+	out, dark = make(map[string]string, len(as)), map[string]bool{}
 	for _, a := range as {
 		if a.Name != nil {
-			out[a.Name.Value] = w.one(a.Value).s
+			v := w.one(a.Value)
+			out[a.Name.Value] = v.s
+			if v.opaque {
+				dark[a.Name.Value] = true
+			}
 		}
 	}
-	return out
+	return out, dark
 }
 
-// worlds yields once for every combination of the values that the variables of
-// a command may have.
-func (w *walker) worlds(c *syntax.CallExpr, redirs []*syntax.Redirect) func(func(int) bool) {
-	var names []string
+// alternatives are the variables in a command that may have several values.
+func (w *walker) alternatives(c *syntax.CallExpr, redirs []*syntax.Redirect) (names []string) {
 	note := func(name string) {
-		if v, ok := w.sc.variable(name); ok && len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
+		v := w.sc.get(name)
+		if len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	note("PWD")
 	visit := func(n syntax.Node) bool {
 		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
+			note("IFS")
 			note(p.Param.Value)
+			if p.Excl {
+				for _, to := range w.sc.get(p.Param.Value).alts {
+					note(to)
+				}
+			}
+		}
+		if wd, ok := n.(*syntax.Word); ok && syntax.ValidName(wd.Lit()) {
+			note(wd.Lit()) // a name in an arithmetic expression
 		}
 		return true
 	}
@@ -104,23 +140,23 @@ func (w *walker) worlds(c *syntax.CallExpr, redirs []*syntax.Redirect) func(func
 			syntax.Walk(a, visit)
 		}
 	}
+	for _, a := range c.Assigns {
+		if a.Value != nil {
+			syntax.Walk(a.Value, visit)
+		}
+	}
 	for _, r := range redirs {
 		if r.Word != nil {
 			syntax.Walk(r.Word, visit)
 		}
 	}
-	return func(yield func(int) bool) {
-		if len(names) == 0 {
-			yield(0)
-			return
-		}
-		w.combine(names, yield)
-	}
+	return names
 }
 
-func (w *walker) combine(names []string, yield func(int) bool) {
+// combine yields every combination of the values that the named variables may
+// have: a world.
+func (w *walker) combine(names []string) func(func(map[string]int) bool) {
 	sizes := make([]int, len(names))
-	pick := make(map[string]int, len(names))
 	for i, n := range names {
 		v := w.sc.get(n)
 		sizes[i] = len(v.alts)
@@ -128,23 +164,42 @@ func (w *walker) combine(names []string, yield func(int) bool) {
 			sizes[i]++
 		}
 	}
-	old := w.sc.pick
-	defer func() { w.sc.pick = old }()
-	for turn := 0; turn < maxWorlds; turn++ {
-		rest := turn
-		for i, n := range names {
-			pick[n] = rest % sizes[i]
-			rest /= sizes[i]
-		}
-		if rest > 0 {
-			return
-		}
-		w.sc.pick = maps.Clone(pick)
-		if !yield(turn) {
-			return
+	total := 1
+	for _, n := range sizes {
+		total = min(total*n, 2*maxWorlds)
+	}
+	if total > maxWorlds {
+		return w.vary(names, sizes)
+	}
+	return func(yield func(map[string]int) bool) {
+		for turn := range total {
+			pick := make(map[string]int, len(names))
+			for i, n := range names {
+				pick[n] = turn % sizes[i]
+				turn /= sizes[i]
+			}
+			if !yield(pick) {
+				return
+			}
 		}
 	}
-	w.in.opaque("more combinations of values than can be looked at")
+}
+
+// vary yields worlds that differ from the first in one variable each, for
+// commands with more combinations than can be looked at.
+func (w *walker) vary(names []string, sizes []int) func(func(map[string]int) bool) {
+	return func(yield func(map[string]int) bool) {
+		if !yield(map[string]int{}) {
+			return
+		}
+		for i, n := range names {
+			for k := 1; k < sizes[i]; k++ {
+				if !yield(map[string]int{n: k}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // run records a command and follows what it runs in turn.

@@ -59,7 +59,12 @@ func plain(wd *syntax.Word) (string, bool) {
 }
 
 func (x *expander) config() *expand.Config {
-	return &expand.Config{Env: x.w.sc, ExtGlob: true}
+	in := x.w.in
+	if in.expand == nil {
+		in.expand = &expand.Config{ExtGlob: true}
+	}
+	in.expand.Env = x.w.sc
+	return in.expand
 }
 
 func (x *expander) field(wd *syntax.Word) (out []word) {

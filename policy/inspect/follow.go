@@ -21,6 +21,9 @@ func (w *walker) follow(c *call) {
 	if c.p != nil {
 		c.operands(c.p.ops)
 	}
+	if len(c.s.assigns) > 0 {
+		c.environment(c.s.assigns)
+	}
 	c.special()
 	c.program()
 }
@@ -107,16 +110,16 @@ func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
 	d.sc.asChild()
-	if c.dir != "" {
-		d.sc.vars.set("PWD", scalar(c.dir))
+	if c.dir != "" && !remote[c.name] {
+		d.sc.set("PWD", scalar(c.dir))
 	} else {
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 	}
 	for k, v := range c.s.assigns {
 		d.sc.exports.set(k, v)
-		d.sc.vars.set(k, scalar(v))
+		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && !c.handsOn() {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -149,6 +152,14 @@ func (c *call) program() {
 	d.sc.params, d.sc.args = c.s.argv[1:], true
 	d.scriptFile(c, word{s: abs}, "")
 }
+
+// handsOn tells of other wrappers whose standard input is that of what they run.
+func (c *call) handsOn() bool {
+	return c.name == "xargs" || c.name == "sshpass" || c.name == "systemd-run" || c.name == "su" || c.name == "runuser"
+}
+
+// remote wrappers hand their standard input to a command elsewhere.
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose")
 
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"sallyport/policy"
 )
 
 // walker goes through one text in one shell. It is copied where the shell
@@ -19,9 +21,12 @@ type walker struct {
 	depth int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
-	funcs   []*syntax.Stmt // bodies of the functions on the way down
-	escapes *[]*scope      // states in which an expansion may fail, which ends the line
-	forks   int            // pipes and background jobs since the innermost function began
+	funcs   []*syntax.Stmt       // bodies of the functions on the way down
+	escapes *[]*scope            // states in which an expansion may fail, which ends the line
+	turns   []*[]*scope          // states in which the loops around may end early, outermost first
+	calls   *[]*scope            // states in which the function around may return
+	locals  *map[string]variable // variables of the function around, as they were before
+	forks   int                  // pipes and background jobs since the innermost function began
 }
 
 func known(s string) *string { return &s }
@@ -35,7 +40,7 @@ func (w *walker) within(via string, forked bool) *walker {
 	}
 	if forked {
 		c.sc = w.sc.fork()
-		c.escapes = nil
+		c.escapes, c.turns, c.calls = nil, nil, nil
 	}
 	return &c
 }
@@ -49,7 +54,7 @@ func (w *walker) textWithin(text string, limit int) {
 		w.in.opaque("texts inside texts, deeper than can be looked at")
 		return
 	}
-	f, reason := parse(text, limit)
+	f, reason := w.in.parse(text, limit)
 	if reason != "" {
 		w.in.opaque(reason)
 		w.in.scanLines(text, "")
@@ -76,7 +81,11 @@ func (w *walker) lines(list []*syntax.Stmt) {
 			continue
 		}
 		for _, st := range states {
-			st.dead = w.sc.dead
+			st.dead = goesOn
+			if w.sc.dead != goesOn {
+				*w.sc = *st
+				continue
+			}
 			w.sc.become(w.sc.fork(), st)
 		}
 		states = states[:0]
@@ -92,6 +101,12 @@ func (w *walker) mayFail() {
 
 func (w *walker) stmts(list []*syntax.Stmt) {
 	for _, s := range list {
+		if w.sc.dead != goesOn {
+			d := *w
+			d.sc = w.sc.fork()
+			d.sc.dead = goesOn
+			w = &d
+		}
 		w.stmt(s)
 	}
 }
@@ -160,9 +175,9 @@ func (w *walker) command(s *syntax.Stmt) {
 		w.cases(c)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
-			f := function{body: c.Body, src: w.src, called: new(bool)}
-			w.sc.funcs.set(c.Name.Value, f)
-			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, f: f, w: w.within("", true)})
+			b := body{stmt: c.Body, src: w.src, called: new(bool)}
+			w.sc.funcs.set(c.Name.Value, function{bodies: []body{b}})
+			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, body: b, w: w.within("", true)})
 		} else {
 			w.in.opaque("a function without a name")
 		}
@@ -191,11 +206,28 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		w.pipe(c)
 	case syntax.AndStmt:
 		w.stmt(c.X)
+		from := w.sc.get("PWD")
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
+		w.arrived(from)
 	default: // ||
 		w.stmt(c.X)
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
 	}
+}
+
+// arrived takes cd after && as done when it leads from one directory of the
+// workspace to another: where it fails, what follows stays in the workspace.
+func (w *walker) arrived(from variable) {
+	now := w.sc.get("PWD")
+	if len(from.alts) != 1 || len(now.alts) != 2 || now.unknown || now.alts[0] != from.alts[0] {
+		return
+	}
+	for _, dir := range now.alts {
+		if s := w.in.scope(dir); s != policy.ScopeWorkspace && s != policy.ScopeTemp {
+			return
+		}
+	}
+	w.sc.vars.set("PWD", scalar(now.alts[1]))
 }
 
 // maybe walks what may or may not run.
@@ -223,7 +255,12 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if ok {
 		right.stdin = &out
 	}
-	right.stmt(c.Y)
+	if w.sc.piped {
+		right.sc = w.sc
+		right.maybe(func(r *walker) { r.stmt(c.Y) })
+	} else {
+		right.stmt(c.Y)
+	}
 	if end := len(w.in.facts.Cmds); end > mid && mid > from {
 		feeds := w.in.head(mid, end)
 		for i := from; i < mid; i++ {
@@ -275,9 +312,15 @@ func (w *walker) branch(c *syntax.IfClause) {
 // also unknown, which stands for all further turns.
 func (w *walker) while(c *syntax.WhileClause) {
 	w.maybe(func(w *walker) {
+		var turns []*scope
+		d := *w
+		d.turns = append(slices.Clone(w.turns), &turns)
+		w = &d
+		defer w.landed(&turns, endsTurn)
 		before := w.sc.fork()
 		w.stmts(c.Cond)
 		w.stmts(c.Do)
+		w.landed(&turns, endsTurn)
 		changed := false
 		for n := range w.sc.vars.changed(&before.vars) {
 			v := w.sc.get(n)
@@ -286,15 +329,31 @@ func (w *walker) while(c *syntax.WhileClause) {
 				if v.isList {
 					v = unknowable
 				}
-				w.sc.vars.set(n, v)
+				w.sc.set(n, v)
 				changed = true
 			}
 		}
 		if changed {
 			w.stmts(c.Do)
 		}
-		w.sc.dead = false
 	})
+}
+
+// landed joins the states in which a loop or a function was left early, after
+// it.
+func (w *walker) landed(states *[]*scope, by end) {
+	if w.sc.dead <= by {
+		w.sc.dead = goesOn
+	}
+	for _, st := range *states {
+		st.dead = goesOn
+		if w.sc.dead != goesOn {
+			*w.sc = *st
+			continue
+		}
+		w.sc.become(w.sc.fork(), st)
+	}
+	*states = nil
 }
 
 func (w *walker) loop(c *syntax.ForClause) {
@@ -323,15 +382,18 @@ func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
 	if c.Select {
 		items = append(slices.Clone(items), word{opaque: true})
 	}
+	var turns []*scope
+	d := *w
+	d.turns = append(slices.Clone(w.turns), &turns)
 	for _, it := range items {
 		if it.opaque {
-			w.sc.vars.set(l.Name.Value, unknowable)
+			w.sc.set(l.Name.Value, unknowable)
 		} else {
-			w.sc.vars.set(l.Name.Value, scalar(it.s))
+			w.sc.set(l.Name.Value, scalar(it.s))
 		}
-		w.stmts(c.Do)
+		d.stmts(c.Do)
+		d.landed(&turns, endsTurn)
 	}
-	w.sc.dead = false
 }
 
 func (w *walker) cases(c *syntax.CaseClause) {
@@ -357,6 +419,7 @@ func (w *walker) arith(e syntax.ArithmExpr) {
 		return
 	}
 	w.node(e)
+	w.numeric(e)
 	x := &expander{w: w, src: w.src}
 	if x.sums(e) {
 		w.evaluate(e)
@@ -365,7 +428,7 @@ func (w *walker) arith(e syntax.ArithmExpr) {
 	syntax.Walk(e, func(n syntax.Node) bool {
 		if b, ok := n.(*syntax.BinaryArithm); ok && strings.HasSuffix(b.Op.String(), "=") {
 			if wd, ok := b.X.(*syntax.Word); ok && wd.Lit() != "" {
-				w.sc.vars.set(wd.Lit(), unknowable)
+				w.sc.set(wd.Lit(), unknowable)
 			}
 		}
 		return true
@@ -377,6 +440,14 @@ func (w *walker) test(t syntax.TestExpr) {
 	case *syntax.BinaryTest:
 		w.test(t.X)
 		w.test(t.Y)
+		switch t.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{t.X, t.Y} {
+				if wd, ok := side.(*syntax.Word); ok {
+					w.number(w.one(wd).s, 0)
+				}
+			}
+		}
 	case *syntax.UnaryTest:
 		w.test(t.X)
 		if wd, ok := t.X.(*syntax.Word); ok {
@@ -406,6 +477,33 @@ func (w *walker) subscript(s string) {
 	c.substs([]*syntax.Word{wd})
 }
 
+// numeric walks what evaluating an arithmetic expression runs beyond its own
+// substitutions: bash evaluates the values of its variables too.
+func (w *walker) numeric(e syntax.ArithmExpr) {
+	if e == nil {
+		return
+	}
+	syntax.Walk(e, func(n syntax.Node) bool {
+		if wd, ok := n.(*syntax.Word); ok {
+			w.number(w.one(wd).s, 0)
+			return false
+		}
+		return true
+	})
+}
+
+func (w *walker) number(s string, depth int) {
+	w.subscript(s)
+	if !syntax.ValidName(s) || depth > 8 {
+		return
+	}
+	for _, v := range w.sc.get(s).alts {
+		if v != s {
+			w.number(v, depth+1)
+		}
+	}
+}
+
 // substs walks the commands that the expansion of words runs.
 func (w *walker) substs(words []*syntax.Word) {
 	for _, wd := range words {
@@ -431,11 +529,24 @@ func (w *walker) node(n syntax.Node) {
 			if n.Excl || n.Slice != nil || n.Index != nil {
 				w.mayFail()
 			}
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" && n.Param != nil {
+				w.prompted(n.Param.Value)
+			}
 		case *syntax.ArithmExp:
 			w.mayFail()
+			w.numeric(n.X)
 		}
 		return true
 	})
+}
+
+// prompted walks what ${x@P} runs: the substitutions in the value of x.
+func (w *walker) prompted(name string) {
+	if ok, _ := w.known(name); !ok {
+		w.in.opaque("${" + name + "@P} runs a text known only when it runs")
+		return
+	}
+	w.subscript("[" + w.sc.Get(name).String())
 }
 
 func (w *walker) inner(via string, stmts []*syntax.Stmt) {
@@ -478,7 +589,12 @@ func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
 				return known(d.s + "\n"), true
 			}
 			return nil, true
-		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+		case syntax.RdrIn:
+			if s, ok := w.file(w.one(r.Word)); ok {
+				return known(s), true
+			}
+			return nil, true
+		case syntax.RdrInOut, syntax.DplIn:
 			return nil, true
 		}
 	}

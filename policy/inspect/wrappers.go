@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	"sallyport/policy"
@@ -12,10 +13,19 @@ func (c *call) special() {
 	switch c.name {
 	case "env":
 		c.env()
+	case "command", "builtin", "exec":
+		if !c.flag("-v") && !c.flag("-V") {
+			c.runs(c.args)
+		}
+	case "mdadm", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "blkdiscard", "hdparm", "nvme", "cryptsetup", "e2fsck", "fsck", "tune2fs", "resize2fs", "swapon", "swapoff", "losetup":
+		c.disk()
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
 	case "su", "runuser":
 		c.trailing("-c")
+		if !c.flag("-c") {
+			c.stdinShell()
+		}
 	case "sudo", "doas":
 		c.sudo()
 	case "watch", "ssh", "parallel":
@@ -89,8 +99,12 @@ func (c *call) env() {
 		if !ok || strings.Contains(n, "/") {
 			break
 		}
+		if strings.HasPrefix(n, "BASH_FUNC_") {
+			d.within("BASH_FUNC", true).maybeText(strings.TrimPrefix(v, "()"))
+		}
 		d.sc.exports.set(n, v)
-		d.sc.vars.set(n, scalar(v))
+		d.sc.set(n, scalar(v))
+		c.setting(n, word{s: v, opaque: argv[0].opaque})
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
@@ -102,6 +116,14 @@ func (c *call) env() {
 // standard input.
 func (c *call) shellProgram() {
 	d := c.inner(c.name)
+	for _, name := range []string{"BASH_ENV", "ENV"} {
+		if _, ok := d.sc.exports.get(name); !ok {
+			continue
+		}
+		for _, file := range d.sc.get(name).alts {
+			d.scriptFile(c, word{s: file, opaque: strings.ContainsAny(file, "$`<")}, langShell)
+		}
+	}
 	if c.flag("-c") {
 		args := c.args
 		if len(args) == 0 {
@@ -139,6 +161,7 @@ func (c *call) stdinShell() {
 		return
 	}
 	d := c.inner(c.name)
+	d.sc.params, d.sc.args = c.args, true
 	text := *c.w.stdin
 	d.stdin, d.fed = nil, ""
 	d.text(text)
@@ -167,10 +190,13 @@ func (c *call) sudo() {
 	for len(argv) > 0 && strings.Contains(argv[0].s, "=") {
 		n, v, _ := strings.Cut(argv[0].s, "=")
 		d.sc.exports.set(n, v)
+		c.setting(n, word{s: v, opaque: argv[0].opaque})
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
 		d.run(simple{argv: argv, pos: -1})
+	} else if c.flag("-s") || c.flag("-i") {
+		c.stdinShell()
 	}
 }
 
@@ -181,6 +207,7 @@ func (c *call) joined() {
 	case "ssh":
 		if len(args) < 2 {
 			c.sshOptions()
+			c.stdinShell()
 			return
 		}
 		args = args[1:]
@@ -194,6 +221,9 @@ func (c *call) joined() {
 		}
 	}
 	if len(args) < 1 {
+		if c.name == "parallel" {
+			c.stdinShell()
+		}
 		return
 	}
 	if c.name == "watch" && c.flag("-x") {
@@ -232,16 +262,7 @@ func (c *call) xargs() {
 	extra := []word{{s: "<stdin>", opaque: true}}
 	if c.w.stdin != nil {
 		extra = nil
-		sep := func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }
-		if c.flag("-0") {
-			sep = func(r rune) bool { return r == 0 }
-		}
-		for _, f := range strings.FieldsFunc(*c.w.stdin, sep) {
-			extra = append(extra, word{s: strings.Trim(f, `'"`)})
-			if len(extra) > maxItems {
-				break
-			}
-		}
+		extra = c.items(*c.w.stdin)
 	}
 	in, isIn := c.value("-I")
 	if v, ok := c.value("-i"); ok {
@@ -265,6 +286,34 @@ func (c *call) xargs() {
 		}
 		d.run(simple{argv: argv, pos: -1})
 	}
+}
+
+// items are what xargs reads from its standard input.
+func (c *call) items(in string) (out []word) {
+	sep := " \n\t"
+	_, by := c.value("-I")
+	switch {
+	case c.flag("-0"):
+		sep = "\x00"
+	case by || c.flag("-i"):
+		sep = "\n"
+	}
+	if d, ok := c.value("-d"); ok {
+		sep = escapes(d.s)
+	}
+	for _, f := range strings.FieldsFunc(in, func(r rune) bool { return strings.ContainsRune(sep, r) }) {
+		if sep != "\x00" {
+			f = strings.TrimLeft(f, " \t")
+		}
+		if sep == " \n\t" {
+			f = strings.Trim(f, `'"`)
+		}
+		if len(out) == maxItems {
+			return append(out, word{s: "<stdin>", opaque: true})
+		}
+		out = append(out, word{s: f})
+	}
+	return out
 }
 
 // afterSub follows the command after a subcommand that runs one.
@@ -313,12 +362,14 @@ func (c *call) container() {
 	}
 	args = args[1:]
 	var entry word
+	f := &c.w.in.facts.Cmds[c.at]
 	for len(args) > 0 && strings.HasPrefix(args[0].s, "-") {
 		name, val, has := strings.Cut(args[0].s, "=")
 		used := 1
 		if dockerValues[name] && !has && len(args) > 1 {
 			val, used = args[1].s, 2
 		}
+		f.Flags = addFlags(f.Flags, name)
 		switch name {
 		case "-v", "--volume":
 			if host, _, ok := strings.Cut(val, ":"); ok && strings.ContainsAny(host, "/~.") {
@@ -347,9 +398,26 @@ func (c *call) container() {
 	}
 	if len(argv) > 0 {
 		d := c.inner(c.name)
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 		d.run(simple{argv: argv, pos: -1})
 	}
+}
+
+// addFlags adds an option to flags in the form rules see.
+func addFlags(flags []string, name string) []string {
+	names := []string{name}
+	if len(name) > 2 && name[1] != '-' {
+		for _, r := range name[1:] {
+			names = append(names, "-"+string(r))
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(flags, n) {
+			flags = append(flags, n)
+		}
+	}
+	slices.Sort(flags)
+	return flags
 }
 
 // kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
@@ -363,7 +431,7 @@ func (c *call) kubectl() {
 	for i, a := range c.s.argv {
 		if a.s == "--" && i+1 < len(c.s.argv) {
 			d := c.inner(c.name)
-			d.sc.vars.set("PWD", unknowable)
+			d.sc.set("PWD", unknowable)
 			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
 			return
 		}

@@ -75,7 +75,7 @@ type session struct {
 }
 
 // New makes a limiter. A zero field of the config means no limit, but for Slots,
-// which is then the number of processors.
+// which is then a multiple of the number of processors.
 func New(c Config) *Limiter {
 	l := &Limiter{
 		agents: map[string]*window{}, tools: map[[2]string]*window{},

@@ -7,6 +7,10 @@ import (
 	"sync"
 )
 
+// perProcessor is how many commands share a processor by default: most of them
+// wait for something else most of the time.
+const perProcessor = 4
+
 // slots is the gate of what runs at once: so many in all, and one of each name.
 type slots struct {
 	all   chan struct{}
@@ -21,7 +25,7 @@ type named struct {
 
 func (s *slots) init(size int) {
 	if size <= 0 {
-		size = runtime.NumCPU()
+		size = perProcessor * runtime.NumCPU()
 	}
 	s.all = make(chan struct{}, size)
 	s.named = map[string]*named{}

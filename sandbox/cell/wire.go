@@ -52,6 +52,9 @@ type Spec struct {
 	// Proxy asks for a listener on 127.0.0.1:ProxyPort inside the cell; it
 	// comes back with Ready.
 	Proxy bool `json:"proxy,omitempty"`
+	// Warm says that the command comes later, so that the cell may take time
+	// to get its own code into memory.
+	Warm bool `json:"warm,omitempty"`
 }
 
 // ProxyPort is where a cell with network finds its proxy.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -70,7 +71,11 @@ func newReceiver(t *testing.T, answers func(w http.ResponseWriter, n int)) *rece
 		p := post{header: req.Header}
 		p.raw, _ = io.ReadAll(req.Body)
 		assert.NoError(t, json.Unmarshal(p.raw, &p.body))
-		r.got <- p
+		select {
+		case r.got <- p:
+		default:
+			t.Error("the target was told more than the test reads")
+		}
 		mu.Lock()
 		n++
 		k := n
@@ -130,7 +135,7 @@ func newFixture(t *testing.T, o webhook.Options) *fixture {
 		return nil
 	}})
 	require.NoError(t, err)
-	o.Desk, o.Now, o.Backoff = desk, f.clock, time.Millisecond
+	o.Desk, o.Now, o.Backoff, o.Log = desk, f.clock, time.Millisecond, slog.New(slog.DiscardHandler)
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	if o.Public == "" {
@@ -365,6 +370,7 @@ func TestDeliveryIsRetriedAndGivenUp(t *testing.T) {
 			r := newReceiver(t, tc.answers)
 			f := newFixture(t, webhook.Options{Tries: 4, Targets: []webhook.Target{target(r)}})
 			first := f.ask(t)
+			f.pass(time.Second)
 			second := f.ask(t, func(a *approval.Ask) { a.Subject.Args = json.RawMessage(`2`) })
 			var delivery any
 			for i := range tc.posts {
@@ -509,4 +515,19 @@ func TestConfiguration(t *testing.T) {
 	require.ErrorContains(t, err, "two targets")
 	_, err = webhook.New(webhook.Options{})
 	require.Error(t, err)
+}
+
+// A target that does not answer holds up so many messages and no more.
+func TestABacklogIsBounded(t *testing.T) {
+	t.Parallel()
+	dropped := 0
+	h, err := webhook.New(webhook.Options{
+		Desk: &approval.Desk{}, Log: slog.New(slog.DiscardHandler), Dropped: func(string, string) { dropped++ },
+		Targets: []webhook.Target{{Name: "ops", URL: "http://127.0.0.1/", Secret: secret}},
+	})
+	require.NoError(t, err)
+	h.Fill("ops", 1024)
+	require.Zero(t, dropped)
+	h.Fill("ops", 3)
+	require.Equal(t, 3, dropped)
 }
