@@ -23,6 +23,7 @@ import (
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/approval/webhook"
 	"sallyport/policy/limits"
 	"sallyport/policy/rego"
 	"sallyport/sandbox"
@@ -35,13 +36,15 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
-	log    *audit.Log
-	desk   *approval.Desk
-	judges *judges
-	limits *limits.Limiter
-	runner *sandbox.Runner
-	mcp    *mcpserver.Server
-	tokens *identity.Store
+	log      *audit.Log
+	desk     *approval.Desk
+	judges   *judges
+	limits   *limits.Limiter
+	page     page
+	webhooks *webhook.Hook // nil where none is configured
+	runner   *sandbox.Runner
+	mcp      *mcpserver.Server
+	tokens   *identity.Store
 
 	telemetry *telemetry
 
@@ -61,6 +64,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		return nil, err
 	}
 	d := &daemon{place: p, config: c, logger: logger}
+	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
@@ -70,6 +74,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
+		return nil, err
+	}
+	if d.webhooks, err = d.hook(); err != nil {
 		return nil, err
 	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
@@ -178,11 +185,15 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
 	d.judges.watch(d.judges.base.engine)
 	d.busy.Go(func() { d.followDesk(ctx) })
+	if d.webhooks != nil {
+		d.busy.Go(func() { d.runHook(ctx) })
+	}
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
 	ready()
 	<-ctx.Done()
+	d.page.close()
 	agents.Close()
 	stopHTTP()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
