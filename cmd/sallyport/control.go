@@ -30,6 +30,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
+	liveLogRoutes(m, d.log)
 	tokenRoutes(m, d.place, d.tokens, d.log)
 	return m
 }
@@ -138,6 +139,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		rep, err := log.Verify(r.Context(), o)
 		answer(w, rep, err)
 	})
+	moreLogRoutes(m, log)
 	m.HandleFunc("POST /v1/audit/hash", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Value string }
 		if read(w, r, &in) {

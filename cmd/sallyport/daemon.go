@@ -104,7 +104,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL),
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact,
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err

@@ -225,6 +225,10 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		show.Cut = append(show.Cut, fmt.Sprintf("the arguments (%d bytes) are kept as a digest only", len(s.Args)))
 		s.Args = []byte(`{}`)
 	}
+	if t.d.o.Redact != nil {
+		s.Args = redactedJSON(s.Args, t.d.o.Redact)
+		show = show.redacted(t.d.o.Redact)
+	}
 	rules := a.Decision.Rules
 	if rules == nil {
 		rules = []policy.RuleHit{}

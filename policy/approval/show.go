@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -142,6 +143,58 @@ func (s Show) bounded() Show {
 	s.Scripts = bound(&s, "scripts", s.Scripts)
 	s.Content = bound(&s, "findings", s.Content)
 	return s
+}
+
+// redacted is the show with every text passed through redact.
+func (s Show) redacted(redact func(string) string) Show {
+	was := s.Summary + s.Shell + s.Diff
+	s.Summary, s.Shell, s.Diff = redact(s.Summary), redact(s.Shell), redact(s.Diff)
+	s.Argv, s.Tree, s.Content = slices.Clone(s.Argv), slices.Clone(s.Tree), slices.Clone(s.Content)
+	for i := range s.Argv {
+		s.Argv[i] = redact(s.Argv[i])
+	}
+	for i := range s.Tree {
+		s.Tree[i].Text = redact(s.Tree[i].Text)
+	}
+	for i := range s.Content {
+		s.Content[i].Text = redact(s.Content[i].Text)
+	}
+	if s.Summary+s.Shell+s.Diff != was {
+		s.Cut = append(s.Cut, "a value that looks like a secret is shown as a placeholder")
+	}
+	return s
+}
+
+// redactedJSON redacts the strings of a JSON text; one that does not stay JSON
+// is left out.
+func redactedJSON(raw json.RawMessage, redact func(string) string) json.RawMessage {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return []byte(`{}`)
+	}
+	out, err := json.Marshal(redactedValue(v, redact))
+	if err != nil {
+		return []byte(`{}`)
+	}
+	return out
+}
+
+func redactedValue(v any, redact func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return redact(v)
+	case []any:
+		for i := range v {
+			v[i] = redactedValue(v[i], redact)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = redactedValue(v[k], redact)
+		}
+	}
+	return v
 }
 
 func bound[T any](s *Show, name string, list []T) []T {
