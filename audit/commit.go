@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -26,7 +28,9 @@ type waiter struct {
 	signer note.Signer // the key that this record introduces
 	seq    Seq
 	err    error
-	wake   chan bool // true: lead the next commit; false: done
+	// identity is what an outcome takes over from this intent.
+	identity *Record
+	wake     chan bool // true: lead the next commit; false: done
 }
 
 // queue gathers records while a commit runs. The first to find no leader leads;
@@ -95,7 +99,8 @@ func (q *queue) close() bool {
 
 // Append redacts r, gives it a place and stores it. It returns once the record
 // is on the disk together with a signed checkpoint that covers it. An outcome
-// must name an open intent. Once the record has entered, an ended ctx no longer
+// must name an open intent, and takes who, where and what from it where its own
+// fields are empty. Once the record has entered, an ended ctx no longer
 // takes it back; a caller that must record an outcome passes a ctx that lives.
 func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
 	return l.append(ctx, r, nil)
@@ -108,6 +113,7 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	if with == nil { // what the log says itself has keys and digests that look like secrets
 		l.redactRecord(&r)
 	}
+	l.calls.complete(&r)
 	w, err := prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
@@ -119,7 +125,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	if err != nil {
 		return 0, err
 	}
-	if lead || <-w.wake {
+	if !lead {
+		if lead = <-w.wake; lead {
+			runtime.Gosched() // those whose record was just stored may have the next one ready
+		}
+	}
+	if lead {
 		l.lead()
 	}
 	if w.err != nil {
@@ -143,7 +154,11 @@ func prepare(r Record) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}, nil
+	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}
+	if r.Kind == KindIntent {
+		w.identity = identityOf(&r)
+	}
+	return w, nil
 }
 
 // appendAll stores records in one commit, before anybody else can append.
@@ -170,10 +185,10 @@ func (l *Log) appendAll(records []Record) error {
 func (l *Log) lead() {
 	batch := l.queue.take()
 	l.commit(batch)
-	l.queue.pass()
 	for _, w := range batch[1:] {
 		w.wake <- false
 	}
+	l.queue.pass()
 }
 
 // commit stores a batch, or marks every record of it with the error.
@@ -247,7 +262,7 @@ func (l *Log) admit(batch []*waiter) []*waiter {
 // store writes a batch in one transaction: records, tree, open intents and the
 // signed checkpoint. On an error nothing of it counts.
 func (l *Log) store(batch []*waiter) error {
-	t := l.tree.clone()
+	t := l.tree
 	raws := make([][]byte, len(batch))
 	now := l.opt.Now()
 	for i, w := range batch {
@@ -264,15 +279,16 @@ func (l *Log) store(batch []*waiter) error {
 	if err != nil {
 		return err
 	}
-	t.prune()
 	l.tree, l.head = t, head
 	for i, w := range batch {
 		l.bytes += int64(len(raws[i])) + 100 // tree and page overhead, measured
 		switch w.kind {
 		case KindIntent:
 			l.pending[w.seq] = struct{}{}
+			l.calls.begin(w.seq, w.identity)
 		case KindOutcome:
 			delete(l.pending, *w.intent)
+			l.calls.end(*w.intent)
 		}
 		if w.sealed != nil {
 			l.unsealed = l.unsealed.without(*w.sealed)
@@ -290,21 +306,20 @@ func (l *Log) store(batch []*waiter) error {
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
+	var added []tlog.Hash
 	for i, w := range batch {
 		next := uint64(t.size)
 		at := uint64(tlog.StoredHashIndex(0, t.size))
-		added, err := t.add(raws[i])
-		if err != nil {
-			return nil, err
-		}
+		added = t.add(tlog.RecordHash(raws[i]), added[:0])
 		if err := records.Put(key(next), raws[i]); err != nil {
 			return nil, err
 		}
-		for j := range added {
-			if err := hashes.Put(key(at+uint64(j)), added[j][:]); err != nil {
+		for j, h := range added {
+			if err := hashes.Put(key(at+uint64(j)), bytes.Clone(h[:])); err != nil {
 				return nil, err
 			}
 		}
+		var err error
 		switch w.kind {
 		case KindIntent:
 			err = open.Put(key(next), nil)
@@ -318,17 +333,13 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 			return nil, err
 		}
 	}
-	root, err := t.root()
-	if err != nil {
-		return nil, err
-	}
 	signers := []note.Signer{l.keys.signer}
 	for _, w := range batch {
 		if w.signer != nil {
 			signers = append(signers, w.signer) // a new key starts signed by the old
 		}
 	}
-	head, err := checkpoint{l.keys.origin, t.size, root}.sign(signers...)
+	head, err := checkpoint{l.keys.origin, t.size, t.root()}.sign(signers...)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +352,8 @@ func (l *Log) turn() {
 	if l.bytes < l.opt.SegmentBytes && l.opt.Now().Sub(l.born) < l.opt.SegmentAge {
 		return
 	}
-	old, first := l.db, l.segs[len(l.segs)-1].first
+	segs, _ := l.segments()
+	old, first := l.db, segs[len(segs)-1].first
 	if err := l.startSegment(append(slices.Clip(l.unsealed), first)); err != nil {
 		l.opt.Logger.Warn("the audit log could not start a segment and keeps the old one", "err", err)
 		return

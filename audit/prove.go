@@ -12,11 +12,11 @@ import (
 // program in docs/audit-verify checks one without this package.
 type Proof struct {
 	Seq        Seq      `json:"seq"`
-	Size       int64    `json:"size"`       // of the checkpoint
-	Record     string   `json:"record"`     // the stored bytes, which are the leaf
-	Hashes     [][]byte `json:"hashes"`     // RFC 6962 audit path, leaf to root
-	Checkpoint string   `json:"checkpoint"` // signed note
-	Keys       []string `json:"keys"`       // verifier keys of the log, oldest first
+	Size       int64    `json:"size"`                 // of the checkpoint
+	Record     string   `json:"record"`               // the stored bytes, which are the leaf
+	Hashes     [][]byte `json:"hashes"`               // RFC 6962 audit path, leaf to root
+	Checkpoint string   `json:"checkpoint,omitempty"` // signed note
+	Keys       []string `json:"keys,omitempty"`       // verifier keys of the log, oldest first
 }
 
 // Prove makes the proof that record seq is in the log as it is now.
@@ -29,15 +29,22 @@ func (r *Reader) Prove(seq Seq) (Proof, error) {
 }
 
 func (r *Reader) prove(seq Seq) (Proof, error) {
-	raw, err := r.raw(seq)
-	if err != nil {
-		return Proof{}, err
-	}
 	signed, err := r.Checkpoint()
 	if err != nil {
 		return Proof{}, err
 	}
 	cp, err := openCheckpoint(signed, r.known)
+	if err != nil {
+		return Proof{}, err
+	}
+	p, err := r.proveIn(cp, seq)
+	p.Checkpoint, p.Keys = string(signed), r.publicKeys()
+	return p, err
+}
+
+// proveIn is the proof that record seq is in the tree of cp, without cp.
+func (r *Reader) proveIn(cp checkpoint, seq Seq) (Proof, error) {
+	raw, err := r.raw(seq)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -48,7 +55,7 @@ func (r *Reader) prove(seq Seq) (Proof, error) {
 	if err := tlog.CheckRecord(path, cp.size, cp.root, int64(seq), tlog.RecordHash(raw)); err != nil {
 		return Proof{}, fmt.Errorf("%w; run `sallyport audit verify`", err)
 	}
-	p := Proof{Seq: seq, Size: cp.size, Record: string(raw), Hashes: [][]byte{}, Checkpoint: string(signed), Keys: r.publicKeys()}
+	p := Proof{Seq: seq, Size: cp.size, Record: string(raw), Hashes: [][]byte{}}
 	for _, h := range path {
 		p.Hashes = append(p.Hashes, append([]byte(nil), h[:]...))
 	}

@@ -68,15 +68,17 @@ func pathsOf(r *Record) []string {
 	return out
 }
 
-// chunk is how many records are read before the segment is let go, so that a
-// slow fn never holds pages back from the writer.
+// chunk is how many records of the newest segment are read before it is let go,
+// so that a slow fn never holds pages back from the writer. Older segments have
+// no writer.
 const chunk = 256
 
 // Select calls fn with the records that f chooses, in order, until fn returns
-// false. Records appended meanwhile are not seen.
+// false. Records appended meanwhile are not seen. Every field of f but Text, Since and
+// Until is looked up in an index; the rest is read through.
 func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) error {
 	segs, size := r.segments()
-	left := f.Limit
+	q := query{r: r, f: &f, text: newTextMatch(f.Text), terms: f.terms(), left: f.Limit, fn: fn}
 	for n := range segs {
 		i := n
 		if f.Newest {
@@ -89,86 +91,139 @@ func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) err
 		if end <= f.From {
 			continue
 		}
-		more, err := r.selectIn(ctx, span{i, max(segs[i].first, f.From), end}, &f, func(rec Record) bool {
-			left--
-			return fn(rec) && left != 0
-		})
-		if err != nil {
+		if err := q.segment(ctx, i, max(segs[i].first, f.From), end); err != nil {
 			return fmt.Errorf("read the audit log: %w", err)
 		}
-		if !more {
+		if q.stop {
 			return nil
 		}
 	}
 	return nil
 }
 
-// span is the records [first, end) of segment i.
-type span struct {
-	i          int
-	first, end Seq
+// query is one Select under way.
+type query struct {
+	r     *Reader
+	f     *Filter
+	text  textMatch
+	terms []uint64
+	left  int // records that may still be given; 0 at the start means no limit
+	fn    func(Record) bool
+	stop  bool
 }
 
-func (r *Reader) selectIn(ctx context.Context, s span, f *Filter, fn func(Record) bool) (more bool, err error) {
-	text := newTextMatch(f.Text)
-	for s.first < s.end {
+// segment gives the chosen records of [from, to), which are all in segment i.
+func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
+	found, look, err := q.r.lookup(ctx, i, q.f, q.terms)
+	if err != nil || !look {
+		return err
+	}
+	found = within(found, from, to)
+	if q.f.Newest {
+		slices.Reverse(found)
+	}
+	next := func(b *bbolt.Bucket, most int) (raws [][]byte) {
+		if len(q.terms) > 0 {
+			n := min(most, len(found))
+			for _, seq := range found[:n] {
+				raws = append(raws, b.Get(key(uint64(seq))))
+			}
+			found = found[n:]
+			return raws
+		}
+		raws, from, to = readSpan(b, from, to, most, q.f.Newest)
+		return raws
+	}
+	return q.give(ctx, i, next)
+}
+
+// give hands records on in chunks, as next reads them.
+func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [][]byte) error {
+	live := q.r.isLiveSegment(i)
+	for more := true; more && !q.stop; {
 		if err := ctx.Err(); err != nil {
-			return false, err
+			return err
 		}
-		from, to := s.first, min(s.end, s.first+chunk)
-		if f.Newest {
-			from, to = max(s.first, s.end-min(chunk, s.end)), s.end
-		}
-		var raws [][]byte
-		err := r.view(s.i, func(tx *bbolt.Tx) error {
-			return eachRaw(tx, from, to, func(_ Seq, raw []byte) error {
-				if text.in(raw) {
-					raws = append(raws, slices.Clone(raw))
+		var kept [][]byte
+		err := q.r.view(i, func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketRecords)
+			if b == nil {
+				return errNoBuckets
+			}
+			for more && !q.stop && ctx.Err() == nil {
+				raws := next(b, chunk)
+				more = len(raws) == chunk
+				for _, raw := range raws {
+					if !q.text.in(raw) {
+						continue
+					}
+					if live {
+						kept = append(kept, slices.Clone(raw))
+					} else if err := q.one(raw); err != nil || q.stop {
+						return err
+					}
 				}
-				return nil
-			})
+				if live {
+					return nil
+				}
+			}
+			return nil
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
-		if f.Newest {
-			slices.Reverse(raws)
-			s.end = from
-		} else {
-			s.first = to
-		}
-		for _, raw := range raws {
-			rec, err := Decode(raw)
-			if err != nil {
-				return false, err
-			}
-			if f.matches(&rec) && !fn(rec) {
-				return false, nil
+		for _, raw := range kept {
+			if err := q.one(raw); err != nil || q.stop {
+				return err
 			}
 		}
 	}
-	return true, nil
+	return ctx.Err()
 }
 
-// eachRaw visits the stored bytes of records [from, to), which are only valid
-// during the visit.
-func eachRaw(tx *bbolt.Tx, from, to Seq, fn func(Seq, []byte) error) error {
-	b := tx.Bucket(bucketRecords)
-	if b == nil {
-		return errNoBuckets
+// one decodes a record and gives it on if it is chosen.
+func (q *query) one(raw []byte) error {
+	rec, err := Decode(raw)
+	if err != nil {
+		return err
 	}
-	c := b.Cursor()
-	for k, v := c.Seek(key(uint64(from))); k != nil; k, v = c.Next() {
-		seq, err := seqOf(k)
-		if err != nil {
-			return err
-		}
-		if seq >= to {
-			return nil
-		}
-		if err := fn(seq, v); err != nil {
-			return err
-		}
+	if !q.f.matches(&rec) {
+		return nil
 	}
+	q.left--
+	q.stop = !q.fn(rec) || q.left == 0
 	return nil
+}
+
+// readSpan reads up to most records of [from, to), from the end when newest,
+// and returns what is left of the span. The bytes are valid during the
+// transaction.
+func readSpan(b *bbolt.Bucket, from, to Seq, most int, newest bool) ([][]byte, Seq, Seq) {
+	var raws [][]byte
+	c := b.Cursor()
+	if newest {
+		k, v := c.Seek(key(uint64(to)))
+		if k == nil {
+			k, v = c.Last()
+		} else {
+			k, v = c.Prev()
+		}
+		for ; k != nil && to > from && len(raws) < most; k, v = c.Prev() {
+			raws = append(raws, v)
+			to--
+		}
+		return raws, from, to
+	}
+	for k, v := c.Seek(key(uint64(from))); k != nil && from < to && len(raws) < most; k, v = c.Next() {
+		raws = append(raws, v)
+		from++
+	}
+	return raws, from, to
+}
+
+// within are the numbers of a sorted list that are in [from, to).
+func within(list []Seq, from, to Seq) []Seq {
+	i, _ := slices.BinarySearch(list, from)
+	j, _ := slices.BinarySearch(list, to)
+	return list[i:j]
 }

@@ -25,6 +25,8 @@ type Reader struct {
 	live  *bbolt.DB // the newest segment while a Log is open
 	size  Seq       // records that may be read
 	tails tails
+
+	indexes indexes
 }
 
 func (r *Reader) init(dir string, o Options, k keys) {
@@ -47,7 +49,7 @@ func OpenReadOnly(dir string, o Options) (*Reader, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	k, err := loadKeys(dir, false)
+	k, err := loadPublicKeys(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
@@ -197,6 +199,13 @@ func (l *Log) Tail(ctx context.Context, from Seq, fn func(Record) bool) error {
 			return err
 		}
 	}
+}
+
+// isLiveSegment reports whether segment i is being written by this process.
+func (r *Reader) isLiveSegment(i int) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.live != nil && i == len(r.segs)-1
 }
 
 // isLive reports whether the newest segment is being written by this process.

@@ -232,6 +232,6 @@ func (r *Reader) redactNamed(name, text, pointer string, pointers *[]string) str
 	return out
 }
 
-func escapePointer(k string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
-}
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func escapePointer(k string) string { return pointerEscapes.Replace(k) }

@@ -67,12 +67,14 @@ var secretWords = []string{
 	"cookie", "connectionstring", "clientassertion",
 }
 
+var nameSeparators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
+
 // secretName reports whether a name tells that its value is secret.
 func secretName(name string) bool {
 	if name == "" || len(name) > 64 {
 		return false
 	}
-	n := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(name))
+	n := nameSeparators.Replace(strings.ToLower(name))
 	switch n {
 	case "auth", "pwd", "pass", "token", "sessionid", "csrf", "otp", "pin", "salt":
 		return true

@@ -137,9 +137,9 @@ func (c *carried) write(tx *bbolt.Tx) error {
 	if err := b["meta"].Put(keyHead, c.previous); err != nil {
 		return err
 	}
-	for _, x := range edgeIndexes(c.tree.size) {
-		h := c.tree.edge[x]
-		if err := b["hashes"].Put(key(uint64(x)), h[:]); err != nil {
+	hashes := c.tree.hashes()
+	for i, x := range edgeIndexes(c.tree.size) {
+		if err := b["hashes"].Put(key(uint64(x)), hashes[i][:]); err != nil {
 			return err
 		}
 	}
@@ -273,11 +273,7 @@ func resume(tx *bbolt.Tx, cp checkpoint) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
-	root, err := t.root()
-	if err != nil {
-		return tree{}, err
-	}
-	if root != cp.root {
+	if t.root() != cp.root {
 		return tree{}, errors.New("the stored tree does not match the signed checkpoint")
 	}
 	last, _ := tx.Bucket(bucketRecords).Cursor().Last()

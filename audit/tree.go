@@ -1,11 +1,11 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -15,15 +15,15 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// tree is the edge of an RFC 6962 tree: its size and the hashes of its complete
-// subtrees, by tlog's stored index. That is all that appending needs.
+// tree is the edge of an RFC 6962 tree, which is all that appending needs: for
+// each bit l that is set in size, edge[l] is the root of a complete subtree of
+// 1<<l leaves, larger ones first. The zero tree is empty.
 type tree struct {
 	size int64
-	edge map[int64]tlog.Hash
+	edge [63]tlog.Hash
 }
 
-// edgeIndexes are the stored indexes of the complete subtrees of a tree with
-// size leaves, largest first.
+// edgeIndexes are tlog's stored indexes of a tree's edge, largest subtree first.
 func edgeIndexes(size int64) []int64 {
 	var out []int64
 	for at := int64(0); at < size; {
@@ -34,61 +34,59 @@ func edgeIndexes(size int64) []int64 {
 	return out
 }
 
+// hashes are those of the edge, in the order of edgeIndexes.
+func (t *tree) hashes() []tlog.Hash {
+	var out []tlog.Hash
+	for level := len(t.edge) - 1; level >= 0; level-- {
+		if t.size>>level&1 == 1 {
+			out = append(out, t.edge[level])
+		}
+	}
+	return out
+}
+
 // readTree loads the edge of a tree from stored hashes.
 func readTree(size int64, r tlog.HashReader) (tree, error) {
-	t := tree{size: size, edge: map[int64]tlog.Hash{}}
-	idx := edgeIndexes(size)
-	hashes, err := r.ReadHashes(idx)
+	t := tree{size: size}
+	hashes, err := r.ReadHashes(edgeIndexes(size))
 	if err != nil {
 		return tree{}, err
 	}
-	for i, h := range hashes {
-		t.edge[idx[i]] = h
+	for level := range t.edge {
+		if size>>level&1 == 1 {
+			t.edge[level] = hashes[len(hashes)-1]
+			hashes = hashes[:len(hashes)-1]
+		}
 	}
 	return t, nil
 }
 
-func (t *tree) clone() tree { return tree{t.size, maps.Clone(t.edge)} }
-
-// ReadHashes implements tlog.HashReader over the edge.
-func (t *tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	out := make([]tlog.Hash, len(indexes))
-	for i, x := range indexes {
-		h, ok := t.edge[x]
-		if !ok {
-			return nil, fmt.Errorf("read the tree: hash %d is not on its edge", x)
-		}
-		out[i] = h
+// add appends a leaf by its hash and returns, appended to out, the hashes to
+// store: those of tlog.StoredHashes, from tlog.StoredHashIndex(0, size) on.
+func (t *tree) add(leaf tlog.Hash, out []tlog.Hash) []tlog.Hash {
+	h, level := leaf, 0
+	out = append(out, h)
+	for ; t.size>>level&1 == 1; level++ {
+		h = tlog.NodeHash(t.edge[level], h)
+		out = append(out, h)
 	}
-	return out, nil
-}
-
-// add appends one leaf and returns the hashes to store, from
-// tlog.StoredHashIndex(0, n) on. The edge keeps them all until prune.
-func (t *tree) add(raw []byte) ([]tlog.Hash, error) {
-	hashes, err := tlog.StoredHashes(t.size, raw, t)
-	if err != nil {
-		return nil, err
-	}
-	first := tlog.StoredHashIndex(0, t.size)
-	for i, h := range hashes {
-		t.edge[first+int64(i)] = h
-	}
+	t.edge[level] = h
 	t.size++
-	return hashes, nil
-}
-
-// prune forgets the hashes that are no longer on the edge.
-func (t *tree) prune() {
-	kept := make(map[int64]tlog.Hash, 64)
-	for _, x := range edgeIndexes(t.size) {
-		kept[x] = t.edge[x]
-	}
-	t.edge = kept
+	return out
 }
 
 // root is the tree's root; of an empty tree, the hash of nothing.
-func (t *tree) root() (tlog.Hash, error) { return tlog.TreeHash(t.size, t) }
+func (t *tree) root() tlog.Hash {
+	hashes := t.hashes()
+	if len(hashes) == 0 {
+		return sha256.Sum256(nil)
+	}
+	r := hashes[len(hashes)-1]
+	for i := len(hashes) - 2; i >= 0; i-- {
+		r = tlog.NodeHash(hashes[i], r)
+	}
+	return r
+}
 
 // storedHashes reads stored hashes from a segment's bucket.
 type storedHashes struct{ *bbolt.Bucket }

@@ -44,7 +44,8 @@ type Report struct {
 	First           Seq          `json:"first"` // oldest record that is kept
 	Root            string       `json:"root"`  // base64
 	AnchoredThrough int64        `json:"anchored_through"`
-	Problems        []Problem    `json:"problems"` // never nil
+	Retired         []Tombstone  `json:"retired,omitempty"` // tombstones in the records that are kept
+	Problems        []Problem    `json:"problems"`          // never nil
 }
 
 // Problem is one thing that is not as it must be.
@@ -73,11 +74,11 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	}
 	v.takeAnchors(append(kept, o.Anchors...))
 	segs, _ := r.segments()
-	digests := startDigests(ctx, segs)
+	checks := r.checkFiles(ctx, segs)
 	for i, seg := range segs {
-		v.segment(ctx, i, seg, i == len(segs)-1)
+		v.segment(ctx, i, seg, checks[i])
 	}
-	v.sealedFiles(segs, digests())
+	v.sealedFiles(segs, checks)
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("verify the audit log: %w", err)
 	}
@@ -90,6 +91,7 @@ type verification struct {
 	known   *keyRing
 	epoch   *note.Verifier // the key that must sign from here on; nil: any known
 	tree    tree
+	begun   bool         // a segment was read
 	broken  bool         // the tree could not be followed: a segment is unreadable
 	open    map[Seq]bool // intents without outcome so far
 	head    []byte       // how the segment before ended
@@ -145,7 +147,7 @@ func (v *verification) passAnchors() {
 			v.problem(VerifyTampered, last, "an anchor of %d records does not verify: %v", a.size, err)
 			continue
 		}
-		if root, err := v.tree.root(); err != nil || root != a.root {
+		if v.tree.root() != a.root {
 			v.problem(VerifyTampered, last, "the first %d records are not those that were anchored", a.size)
 			continue
 		}
@@ -166,16 +168,16 @@ func (v *verification) openCheckpoint(signed []byte) (checkpoint, error) {
 	return parseCheckpoint(n.Text)
 }
 
-func (v *verification) segment(ctx context.Context, i int, seg segment, last bool) {
+func (v *verification) segment(ctx context.Context, i int, seg segment, check *fileCheck) {
 	name := filepath.Base(seg.path)
-	live := last && v.reader.isLive()
-	if !live {
-		if err := checkMetaPages(seg.path); err != nil {
-			v.problem(VerifyTampered, seg.first, "segment %s: %v", name, err)
-		}
+	<-check.done
+	if check.last && !check.live {
+		v.closed(seg, check.digest)
 	}
-	if last && !live {
-		v.closed(seg)
+	if check.err != nil {
+		v.problem(VerifyTampered, seg.first, "segment %s cannot be read: %v", name, check.err)
+		v.broken = true
+		return
 	}
 	err := v.reader.view(i, func(tx *bbolt.Tx) error {
 		s, err := readState(tx)
@@ -186,7 +188,7 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, last boo
 		if err := v.records(ctx, tx, seg); err != nil {
 			return err
 		}
-		v.end(seg, s, last && !live)
+		v.end(seg, s, check.last && !check.live)
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
@@ -198,7 +200,8 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, last boo
 // start holds a segment's header against the tree so far. After a gap it goes
 // on from the segment's own signed start.
 func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
-	first := v.tree.edge == nil && v.head == nil
+	first := !v.begun
+	v.begun = true
 	if s.header.First != seg.first {
 		v.problem(VerifyTampered, seg.first, "segment %s says that it starts at %d", filepath.Base(seg.path), s.header.First)
 	}
@@ -214,7 +217,7 @@ func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
 	case !first && !v.broken && !bytes.Equal(v.head, []byte(s.header.Previous)):
 		v.problem(VerifyTampered, seg.first, "segment %s does not follow the one before it", filepath.Base(seg.path))
 	}
-	if v.tree.size != int64(seg.first) || v.broken || v.tree.edge == nil {
+	if v.tree.size != int64(seg.first) || v.broken {
 		v.broken = false
 		if v.tree, err = readTree(int64(seg.first), storedHashes{tx.Bucket(bucketHashes)}); err != nil {
 			v.problem(VerifyTampered, seg.first, "segment %s: %v", filepath.Base(seg.path), err)
@@ -226,7 +229,7 @@ func (v *verification) start(tx *bbolt.Tx, seg segment, s segmentState) {
 		}
 		maps.DeleteFunc(v.open, func(s Seq, _ bool) bool { return s >= seg.first })
 	}
-	if root, err := v.tree.root(); err != nil || root != cp.root || cp.size != v.tree.size {
+	if cp.size != v.tree.size || cp.root != v.tree.root() {
 		v.problem(VerifyTampered, seg.first, "the tree before segment %s is not the one it was started with", filepath.Base(seg.path))
 	}
 	v.passAnchors()

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,29 +23,31 @@ func (v *verification) records(ctx context.Context, tx *bbolt.Tx, seg segment) e
 	hashes := tx.Bucket(bucketHashes).Cursor()
 	hk, hv := v.edge(hashes, seg)
 	c := tx.Bucket(bucketRecords).Cursor()
-	for k, raw := c.First(); k != nil; k, raw = c.Next() {
-		if v.tree.size%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	var want []tlog.Hash
+	raws := make([][]byte, 0, 2048)
+	for k, raw := c.First(); k != nil; {
+		raws = raws[:0]
+		for ; k != nil && len(raws) < cap(raws); k, raw = c.Next() {
+			if got, err := seqOf(k); err != nil || got != Seq(v.tree.size)+Seq(len(raws)) {
+				return fmt.Errorf("record %d is missing", v.tree.size+int64(len(raws)))
+			}
+			raws = append(raws, raw)
 		}
-		seq := Seq(v.tree.size)
-		if got, err := seqOf(k); err != nil || got != seq {
-			return fmt.Errorf("record %d is missing", seq)
-		}
-		at := tlog.StoredHashIndex(0, v.tree.size)
-		want, err := v.tree.add(raw)
+		leaves, err := leafHashes(ctx, raws)
 		if err != nil {
 			return err
 		}
-		for i, h := range want {
-			if !bytes.Equal(hk, key(uint64(at)+uint64(i))) || !bytes.Equal(hv, h[:]) {
-				return fmt.Errorf("record %d does not match its stored hash", seq)
+		for i, raw := range raws {
+			seq, at := Seq(v.tree.size), tlog.StoredHashIndex(0, v.tree.size)
+			want = v.tree.add(leaves[i], want[:0])
+			for j, h := range want {
+				if !isKey(hk, uint64(at)+uint64(j)) || !bytes.Equal(hv, h[:]) {
+					return fmt.Errorf("record %d does not match its stored hash", seq)
+				}
+				hk, hv = hashes.Next()
 			}
-			hk, hv = hashes.Next()
-		}
-		v.follow(seq, raw)
-		v.passAnchors()
-		if len(v.tree.edge) > 256 {
-			v.tree.prune()
+			v.follow(seq, raw)
+			v.passAnchors()
 		}
 	}
 	if hk != nil {
@@ -52,14 +56,38 @@ func (v *verification) records(ctx context.Context, tx *bbolt.Tx, seg segment) e
 	return nil
 }
 
+func isKey(k []byte, n uint64) bool { return len(k) == 8 && binary.BigEndian.Uint64(k) == n }
+
+// leafHashes hashes records on two processors.
+func leafHashes(ctx context.Context, raws [][]byte) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(raws))
+	some := func(from, to int) error {
+		return guarded(func() error {
+			for i := from; i < to; i++ {
+				out[i] = tlog.RecordHash(raws[i])
+			}
+			return ctx.Err()
+		})
+	}
+	other := make(chan error)
+	go func() { other <- some(0, len(raws)/2) }()
+	err := some(len(raws)/2, len(raws))
+	if oerr := <-other; err == nil {
+		err = oerr
+	}
+	return out, err
+}
+
 // edge skips the hashes of the tree before the segment, which must be exactly
 // its edge, and returns the next entry.
 func (v *verification) edge(c *bbolt.Cursor, seg segment) (hk, hv []byte) {
-	want := edgeIndexes(int64(seg.first))
-	slices.Sort(want)
+	want := map[int64]tlog.Hash{}
+	for i, h := range v.tree.hashes() {
+		want[edgeIndexes(v.tree.size)[i]] = h
+	}
 	hk, hv = c.First()
-	for _, x := range want {
-		h := v.tree.edge[x]
+	for _, x := range slices.Sorted(maps.Keys(want)) {
+		h := want[x]
 		if !bytes.Equal(hk, key(uint64(x))) || !bytes.Equal(hv, h[:]) {
 			v.problem(VerifyTampered, seg.first, "segment %s: hash %d of the tree before it was altered", filepath.Base(seg.path), x)
 		}
@@ -86,6 +114,8 @@ func (v *verification) follow(seq Seq, raw []byte) {
 		v.sawSealed(seq, raw)
 	case l.kind == KindEvent && bytes.Contains(raw, markEpoch):
 		v.sawEpoch(seq, raw)
+	case l.kind == KindEvent && bytes.Contains(raw, markRetired):
+		v.sawRetired(seq, raw)
 	}
 }
 
@@ -105,16 +135,16 @@ func (v *verification) sawSealed(seq Seq, raw []byte) {
 
 // sealedFiles holds the files of full segments against the digests that the log
 // keeps of them.
-func (v *verification) sealedFiles(segs []segment, digests map[Seq]sealedDetail) {
+func (v *verification) sealedFiles(segs []segment, checks []*fileCheck) {
 	for i, seg := range segs {
 		want, told := v.sealed[seg.first]
 		waits := slices.Contains(v.left, seg.first)
-		got, read := digests[seg.first]
+		got := checks[i].digest
 		switch {
 		case i == len(segs)-1:
 		case told == waits:
 			v.problem(VerifyTampered, seg.first, "the log does not tell the digest of segment %s", filepath.Base(seg.path))
-		case told && read && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
+		case told && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
 			v.problem(VerifyTampered, seg.first, "the file of segment %s was altered after it was full", filepath.Base(seg.path))
 		}
 	}
@@ -132,36 +162,45 @@ func digestSegment(ctx context.Context, seg segment) sealedDetail {
 	return sealedDetail{First: seg.first, Bytes: size, SHA256: sum}
 }
 
-// startDigests begins to digest all segments but the newest, beside the walk
-// over their records. Files that cannot be read are missing in the answer.
-func startDigests(ctx context.Context, segs []segment) func() map[Seq]sealedDetail {
-	out := map[Seq]sealedDetail{}
-	done := make(chan struct{})
+// fileCheck is what can be said of a segment's file before bbolt opens it.
+type fileCheck struct {
+	done   chan struct{}
+	last   bool
+	live   bool // being written: nothing is checked
+	digest sealedDetail
+	err    error
+}
+
+// checkFiles begins to check the files of all segments, beside the walk over
+// their records.
+func (r *Reader) checkFiles(ctx context.Context, segs []segment) []*fileCheck {
+	checks := make([]*fileCheck, len(segs))
+	for i := range segs {
+		last := i == len(segs)-1
+		checks[i] = &fileCheck{done: make(chan struct{}), last: last, live: last && r.isLive()}
+	}
 	go func() {
-		defer close(done)
-		for _, seg := range segs[:max(len(segs), 1)-1] {
-			if d := digestSegment(ctx, seg); d.SHA256 != "" {
-				out[seg.first] = d
+		for i, c := range checks {
+			if !c.live && ctx.Err() == nil {
+				c.err = checkPages(segs[i].path)
+				c.digest = digestSegment(ctx, segs[i])
 			}
+			close(c.done)
 		}
 	}()
-	return func() map[Seq]sealedDetail {
-		<-done
-		return out
-	}
+	return checks
 }
 
 // end holds a segment's last words against what was read.
 func (v *verification) end(seg segment, s segmentState, final bool) {
 	name, last := filepath.Base(seg.path), Seq(max(v.tree.size, 1)-1)
 	cp, err := v.openCheckpoint(s.head)
-	root, rerr := v.tree.root()
 	switch {
 	case err != nil:
 		v.problem(VerifyTampered, last, "the checkpoint of segment %s does not verify: %v", name, err)
 	case cp.size > v.tree.size:
 		v.problem(VerifyTruncated, last, "the signed checkpoint of segment %s covers %d records and %d are there", name, cp.size, v.tree.size)
-	case rerr != nil || cp.size != v.tree.size || cp.root != root:
+	case cp.size != v.tree.size || cp.root != v.tree.root():
 		v.problem(VerifyTampered, last, "the records of segment %s are not those its checkpoint signs", name)
 	}
 	for _, seq := range s.open {
@@ -182,11 +221,11 @@ func (v *verification) finish() Report {
 	for _, a := range v.anchors {
 		v.problem(VerifyTruncated, Seq(max(v.tree.size, 1)-1), "an anchor covers %d records and %d are there", a.size, v.tree.size)
 	}
+	v.retired()
 	rep := v.report
 	rep.Records = v.tree.size
-	if root, err := v.tree.root(); err == nil {
-		rep.Root = base64.StdEncoding.EncodeToString(root[:])
-	}
+	root := v.tree.root()
+	rep.Root = base64.StdEncoding.EncodeToString(root[:])
 	switch {
 	case v.bad != "":
 		rep.Status = v.bad
@@ -208,11 +247,12 @@ type skimmed struct {
 }
 
 var (
-	markSeq    = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
-	markKind   = []byte(`"kind":"`)
-	markIntent = []byte(`"intent":`)
-	markSealed = []byte(`"event":"` + eventSealed + `"`)
-	markEpoch  = []byte(`"event":"` + eventEpoch + `"`)
+	markSeq     = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
+	markKind    = []byte(`"kind":"`)
+	markIntent  = []byte(`"intent":`)
+	markSealed  = []byte(`"event":"` + eventSealed + `"`)
+	markRetired = []byte(`"event":"` + eventRetired + `"`)
+	markEpoch   = []byte(`"event":"` + eventEpoch + `"`)
 )
 
 // skim reads the fixed start of a stored record. A quote inside of a string is

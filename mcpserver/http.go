@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -72,7 +73,7 @@ func (s *Server) HTTP(o HTTPOptions) *Endpoint {
 	e := &Endpoint{s: s, o: o, table: newTable(o, s.o.Now)}
 	e.lib = server.NewStreamableHTTPServer(s.mcp,
 		server.WithSessionIdManagerResolver(resolver{}),
-		server.WithStreamableHTTPLogger(s.o.Logger),
+		server.WithStreamableHTTPLogger(slog.New(errorsOnly{s.o.Logger.Handler()})), // what is less names session ids
 	)
 	m := http.NewServeMux()
 	m.HandleFunc("/mcp", e.authenticated(e.streamable))
@@ -90,6 +91,13 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 		return otherwise
 	}
 	return v
+}
+
+// errorsOnly hands on errors.
+type errorsOnly struct{ slog.Handler }
+
+func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
 }
 
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.h.ServeHTTP(w, r) }

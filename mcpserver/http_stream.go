@@ -210,3 +210,10 @@ func (*nowhere) WriteHeader(int)             {}
 func (*nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (*nowhere) Flush()                      {}
 func (*nowhere) CanStream() bool             { return false }
+
+func notification(method string, params map[string]any) mcp.JSONRPCNotification {
+	return mcp.JSONRPCNotification{
+		JSONRPC:      mcp.JSONRPC_VERSION,
+		Notification: mcp.Notification{Method: method, Params: mcp.NotificationParams{AdditionalFields: params}},
+	}
+}

@@ -4,7 +4,7 @@ package policies
 import "embed"
 
 // FS holds the rules (*.rego), their tests (*_test.rego), the data lists
-// (*.yaml) and the schemas both are checked against (schema/*.json).
+// (*.yaml) and the schemas both are checked against (schema).
 //
-//go:embed *.rego *.yaml schema/*.json
+//go:embed *.rego *.yaml schema
 var FS embed.FS

@@ -64,6 +64,22 @@ hit contains rego.metadata.rule().custom if {
 	not system_installs
 }
 
+# METADATA
+# title: Shell of another user
+# custom:
+#   id: system.become-shell
+#   tier: L3
+#   reason: it becomes another user
+#   remedy: work as yourself; a cell never gains rights
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"sudo", "doas"}
+	system_shell
+}
+
+system_shell if flag({"-i", "--login", "-s", "--shell", "-e", "--edit", "-l", "--list", "-v", "--validate", "-K", "--remove-timestamp", "-k"})
+
+system_shell if count(input.cmd.argv) < 2
+
 # CI scripts call the package manager through sudo; packages.install judges it.
 system_installs if {
 	input.cmd.class == "installer"
@@ -95,6 +111,30 @@ hit contains rego.metadata.rule().custom if {
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program in {"chown", "chgrp"}
 	not asks_help
+	not system_owner_stays
+}
+
+# METADATA
+# title: Owner changed in the workspace
+# custom:
+#   id: system.chown-workspace
+#   tier: L2
+#   reason: it changes who owns files of the workspace
+#   remedy: leave owners as they are
+#   obligations: {write: transaction}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"chown", "chgrp"}
+	not asks_help
+	system_owner_stays
+}
+
+# Only files of the workspace, and not handed to root.
+system_owner_stays if {
+	input.cmd.has.writes == true
+	every w in input.cmd.writes {
+		w.scope in {"workspace", "temp", "home"}
+	}
+	not regex.match(`^(root|0)?(:(root|0)?)?$`, input.cmd.args[0])
 }
 
 # METADATA

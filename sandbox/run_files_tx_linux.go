@@ -18,3 +18,6 @@ func (r *Runner) Drop(tx string) error { return r.store().Drop(tx) }
 
 // TxContent is a file as Result.Tx has it; see txStore.TxContent.
 func (r *Runner) TxContent(tx, path string) ([]byte, error) { return r.store().TxContent(tx, path) }
+
+// DropExcept forgets all transactions but those named; see txStore.DropExcept.
+func (r *Runner) DropExcept(keep ...string) (int, error) { return r.store().DropExcept(keep...) }

@@ -27,6 +27,14 @@ type ignoreRule struct {
 	literal  bool // no wildcard: compared as it is
 }
 
+// dialect turns git's patterns into doublestar's: braces mean nothing to git,
+// and its negated classes never match a slash. What is escaped stays.
+var dialect = strings.NewReplacer(
+	`\\`, `\\`, `\[`, `\[`, `\{`, `\{`, `\}`, `\}`,
+	"{", `\{`, "}", `\}`,
+	"[!]", "[!]", "[^]", "[^]", "[!", "[!/", "[^", "[!/",
+)
+
 // parseIgnore reads an ignore file found in dir.
 func parseIgnore(outer *ignoreRules, dir string, text []byte) *ignoreRules {
 	r := &ignoreRules{outer: outer, dir: dir}
@@ -56,15 +64,39 @@ func parseIgnoreLine(line string) (r ignoreRule, ok bool) {
 	if line == "" {
 		return r, false
 	}
+	r.literal = !strings.ContainsAny(line, `*?[\`)
+	if !r.literal {
+		line = dialect.Replace(stars(line))
+	}
 	if strings.HasSuffix(line, "/**") { // what is inside, not the directory itself
 		line += "/*"
 	}
-	r.literal = !strings.ContainsAny(line, `*?[\`)
-	if !r.literal { // braces mean nothing to git
-		line = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(line)
-	}
 	r.pattern = line
 	return r, r.literal || doublestar.ValidatePattern(line)
+}
+
+// stars makes runs of stars what git takes them for: "**" where they are all of
+// a path's component, else one.
+func stars(line string) string {
+	parts := strings.Split(line, "/")
+	for i, part := range parts {
+		if len(part) > 1 && strings.Trim(part, "*") == "" {
+			parts[i] = "**"
+			continue
+		}
+		var b strings.Builder
+		for j := 0; j < len(part); j++ {
+			switch {
+			case part[j] == '\\' && j+1 < len(part):
+				b.WriteString(part[j : j+2])
+				j++
+			case part[j] != '*' || j == 0 || part[j-1] != '*' || strings.HasSuffix(b.String(), `\*`):
+				b.WriteByte(part[j])
+			}
+		}
+		parts[i] = b.String()
+	}
+	return strings.Join(parts, "/")
 }
 
 // ignores reports whether p, a path relative to the workspace whose directories

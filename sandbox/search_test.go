@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -190,22 +191,69 @@ func TestIgnoreAgreesWithGit(t *testing.T) {
 		files[p] = text
 	}
 	w, _ := workspace(t, files)
-	out, err := exec.Command("git", "init", "-q", w.Root()).CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.NoError(t, os.WriteFile(filepath.Join(w.Root(), ".git/info/exclude"), []byte("UPPER*\n"), 0o644))
-	cmd := exec.Command("git", "-c", "core.quotePath=false", "-c", "core.excludesFile=/dev/null", "-C", w.Root(), "ls-files", "-z", "--others", "--exclude-standard")
+	sameAsGit(t, w, "UPPER*\n")
+}
+
+// sameAsGit compares what a glob of everything meets with what git would add.
+func sameAsGit(t *testing.T, w *Workspace, exclude string, context ...any) {
+	t.Helper()
+	if !w.Exists(".git") {
+		out, err := exec.Command("git", "init", "-q", w.Root()).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.Root(), ".git/info/exclude"), []byte(exclude), 0o644))
+	cmd := exec.Command("git", "-c", "core.excludesFile=/dev/null", "-C", w.Root(), "ls-files", "-z", "--others", "--exclude-standard")
 	listed, err := cmd.Output()
 	require.NoError(t, err)
-	want := strings.Split(strings.TrimSuffix(string(listed), "\x00"), "\x00")
+	want := strings.FieldsFunc(string(listed), func(r rune) bool { return r == 0 })
 	slices.Sort(want)
 	r, err := do(t, w, FileOp{Op: OpGlob, Path: ".", Glob: &Glob{Pattern: "**", Limit: 1000}})
 	require.NoError(t, err)
-	var got []string
+	got := []string{}
 	for _, e := range r.Entries {
 		got = append(got, e.Path)
 	}
 	slices.Sort(got)
-	assert.Equal(t, want, got)
+	require.Equal(t, want, got, context...)
+}
+
+// TestIgnoreAgreesWithGitOnRandomPatterns puts patterns together from parts.
+func TestIgnoreAgreesWithGitOnRandomPatterns(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git(1)")
+	}
+	files := map[string]string{"a/*": "x", "a/*a": "x", "**": "x"}
+	for _, a := range []string{"a", "b", "ab"} {
+		for _, b := range []string{"a", "b", "x.c", "y.c"} {
+			files[a+"/"+b+".d/"+b] = "x"
+			files[a+"/"+b] = "x"
+		}
+		files[a+".c"] = "x"
+	}
+	w, _ := workspace(t, files)
+	r := rand.New(rand.NewPCG(3, 4))
+	parts := []string{"a", "b", "*", "**", "?", "/", "/", ".c", ".d", "[ab]", "[!a]", "x", "\\a", "*.c", "{a,b}", "\\*", "***"}
+	for range 200 {
+		var text strings.Builder
+		for range 1 + r.IntN(4) {
+			if r.IntN(4) == 0 {
+				text.WriteByte('!')
+			}
+			var line string
+			for range 1 + r.IntN(5) {
+				line += parts[r.IntN(len(parts))]
+			}
+			// git cuts a literal beginning off before it matches, so that the
+			// stars of "a**/b" mean what those of "**/b" mean; we do not.
+			line = regexp.MustCompile(`([^/*])\*\*+`).ReplaceAllString(line, "$1*")
+			text.WriteString(line + "\n")
+		}
+		at := []string{".gitignore", "a/.gitignore"}[r.IntN(2)]
+		require.NoError(t, os.WriteFile(filepath.Join(w.Root(), at), []byte(text.String()), 0o644))
+		sameAsGit(t, w, "", "%s: %q", at, text.String())
+		require.NoError(t, os.Remove(filepath.Join(w.Root(), at)))
+	}
 }
 
 func TestGlobAndList(t *testing.T) {

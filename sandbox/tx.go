@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -169,6 +170,27 @@ func (s txStore) Drop(id string) error {
 		return failure("drop the transaction", id, err)
 	}
 	return nil
+}
+
+// DropExcept forgets every transaction but those named, and says how many: for
+// the start of a daemon, when no command runs and what the last daemon left
+// unfinished is of no use.
+func (s txStore) DropExcept(keep ...string) (int, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, failure("list the transactions in", s.dir, err)
+	}
+	n := 0
+	for _, e := range entries {
+		if !txID.MatchString(e.Name()) || slices.Contains(keep, e.Name()) {
+			continue
+		}
+		if err := s.Drop(e.Name()); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // TxContent gives the content a changed file has in the transaction, or the

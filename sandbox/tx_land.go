@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,15 +30,75 @@ func (d *layerDiff) land(ctx context.Context) error {
 		}
 	}
 	slices.Reverse(gone) // what lies in a directory before the directory
-	for _, s := range d.inTheWay(gone) {
-		if err := d.landOne(ctx, s); err != nil {
+	for _, phase := range [][]step{d.inTheWay(gone), fresh, changed, gone} {
+		if err := d.landPhase(ctx, phase); err != nil {
 			return err
 		}
 	}
-	for _, s := range slices.Concat(fresh, changed, gone) {
-		if err := d.landOne(ctx, s); err != nil {
-			return err
+	return nil
+}
+
+// landAtOnce is how many files land side by side: they wait for the disk
+// together, so that a journal commits many at once.
+const landAtOnce = 16
+
+// landPhase lands steps in any order but that of their directories, and then
+// makes their names durable.
+func (d *layerDiff) landPhase(ctx context.Context, steps []step) error {
+	var running sync.WaitGroup
+	errs := make(chan error, len(steps)+1) // one a step, and one of the syncs
+	free := make(chan bool, landAtOnce)
+	dirs := map[string]bool{}
+	failed := func() bool { return len(errs) > 0 }
+	for _, s := range steps {
+		if err := ctx.Err(); err != nil {
+			errs <- canceled("land", s.path, err)
 		}
+		if failed() {
+			break
+		}
+		dirs[path.Dir(s.path)] = true
+		if s.is.kind != unix.S_IFREG {
+			if err := d.landOne(s); err != nil {
+				errs <- err
+			}
+			continue
+		}
+		free <- true
+		running.Go(func() {
+			defer func() { <-free }()
+			if err := d.landOne(s); err != nil {
+				errs <- err
+			}
+		})
+	}
+	running.Wait()
+	for dir := range dirs {
+		if err := d.syncDir(dir); err != nil {
+			errs <- err
+			break
+		}
+	}
+	if failed() {
+		return <-errs
+	}
+	return nil
+}
+
+// syncDir makes the names in a directory durable, if it still is one.
+func (d *layerDiff) syncDir(dir string) error {
+	s, err := d.lower.find("land in", dir, noLink|strict)
+	if err != nil {
+		return nil // it went, with the names in it
+	}
+	defer s.close()
+	f, err := s.openDir()
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return failure("land in", dir, err)
 	}
 	return nil
 }
@@ -63,10 +125,7 @@ func (d *layerDiff) inTheWay(gone []step) []step {
 	return out
 }
 
-func (d *layerDiff) landOne(ctx context.Context, s step) error {
-	if err := ctx.Err(); err != nil {
-		return canceled("land", s.path, err)
-	}
+func (d *layerDiff) landOne(s step) error {
 	how := noLink | strict
 	if s.is.kind != 0 {
 		how |= mkdirs
@@ -124,8 +183,6 @@ func (d *layerDiff) landGone(dst *spot, s step) error {
 	switch err {
 	case unix.ENOENT, unix.ENOTEMPTY: // a directory somebody else put something into stays
 		return nil
-	case nil:
-		return syncDir(dst.dir)
 	}
 	return err
 }
@@ -161,9 +218,8 @@ func (d *layerDiff) landLink(dst *spot, s step) error {
 	}
 	if err != nil {
 		unix.Unlinkat(dst.dir, tmp, 0)
-		return err
 	}
-	return syncDir(dst.dir)
+	return err
 }
 
 // unchangedOrFree also accepts a name that inTheWay has just cleared.

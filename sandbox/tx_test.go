@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -264,6 +265,44 @@ func TestLandFollowsNoLink(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
+// TestLandSwapRace lands again and again while a directory of the workspace and
+// a link that leads outside change places.
+func TestLandSwapRace(t *testing.T) {
+	t.Parallel()
+	w, base := workspace(t, map[string]string{"d/keep": "x\n"})
+	root, s := w.Root(), txStore{filepath.Join(base, "tx")}
+	require.NoError(t, os.Symlink("../outside", filepath.Join(root, "l")))
+	ctx, stop := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	defer stop()
+	swapped := make(chan bool)
+	go func() {
+		defer close(swapped)
+		for ctx.Err() == nil {
+			unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d"), unix.AT_FDCWD, filepath.Join(root, "l"), unix.RENAME_EXCHANGE)
+			time.Sleep(3 * time.Millisecond)
+		}
+	}()
+	landed := 0
+	for i := 0; ctx.Err() == nil; i++ {
+		id, upper, _, err := s.create(root)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(upper, "d/new"), 0o755))
+		for _, p := range []string{"d/f", "d/new/f", "d/secret"} {
+			require.NoError(t, os.WriteFile(filepath.Join(upper, p), fmt.Append(nil, i), 0o644))
+		}
+		if _, err := s.Land(context.Background(), id); err == nil {
+			landed++
+		}
+		require.NoError(t, s.Drop(id))
+	}
+	<-swapped
+	t.Logf("%d landings", landed)
+	assert.Equal(t, "secret\n", content(t, base, "outside", "secret"))
+	entries, err := os.ReadDir(filepath.Join(base, "outside"))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "nothing landed outside")
+}
+
 func TestTxContent(t *testing.T) {
 	t.Parallel()
 	s, id, _, _, changes := transaction(t, tree1, "echo x >> a; ln -s /etc/passwd l; rm b")
@@ -285,6 +324,50 @@ func TestTxContent(t *testing.T) {
 		wantKind(t, err, KindMissing)
 		_, err = s.Land(context.Background(), bad)
 		wantKind(t, err, KindMissing)
+	}
+}
+
+func TestDropExcept(t *testing.T) {
+	t.Parallel()
+	w, base := workspace(t, nil)
+	s := txStore{filepath.Join(base, "tx")}
+	n, err := s.DropExcept()
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	var ids []string
+	for range 3 {
+		id, upper, _, err := s.create(w.Root())
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(upper, "shut", "in"), 0o755))
+		require.NoError(t, os.Chmod(filepath.Join(upper, "shut"), 0))
+		ids = append(ids, id)
+	}
+	n, err = s.DropExcept(ids[1])
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	_, err = s.changes(ids[0])
+	wantKind(t, err, KindMissing)
+	require.NoError(t, s.Drop(ids[1]))
+}
+
+// BenchmarkLand seals and lands a thousand new files.
+func BenchmarkLand(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w, base := workspace(b, nil)
+		s := txStore{filepath.Join(base, "tx")}
+		id, upper, _, err := s.create(w.Root())
+		require.NoError(b, err)
+		for i := range 1000 {
+			p := filepath.Join(upper, fmt.Sprintf("d%d/f%d", i%10, i))
+			require.NoError(b, os.MkdirAll(filepath.Dir(p), 0o755))
+			require.NoError(b, os.WriteFile(p, []byte("content\n"), 0o644))
+		}
+		b.StartTimer()
+		_, err = s.changes(id)
+		require.NoError(b, err)
+		_, err = s.Land(context.Background(), id)
+		require.NoError(b, err)
 	}
 }
 

@@ -18,7 +18,7 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	s, err := w.find("write", op.Path, mkdirs)
+	s, err := w.findFor(op, mkdirs)
 	if err != nil {
 		return FileResult{}, err
 	}
@@ -27,17 +27,16 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	if err != nil {
 		return FileResult{}, failure("write", op.Path, err)
 	}
-	return w.settle(op, s, before, op.Write.Content, expect)
+	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
+		return FileResult{}, stale("write", op.Path)
+	}
+	return w.settle(op, s, before, op.Write.Content)
 }
 
-// settle makes content the file's new content when it holds what is expected
-// and still has the digest before.
-func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte, expect map[string]string) (FileResult, error) {
+// settle makes content the file's new content if it still has the digest before.
+func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte) (FileResult, error) {
 	act := string(op.Op)
 	after := hexSum(content)
-	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
-		return FileResult{}, stale(act, op.Path)
-	}
 	res := FileResult{Path: s.path, Size: int64(len(content)), SHA256: after}
 	if before == after {
 		return res, nil
@@ -79,7 +78,10 @@ func (w *Workspace) replace(s *spot, content []byte, before string) error {
 		}
 		return errStale
 	}
-	return f.become(before == "", check)
+	if err := f.become(before == "", check); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
 }
 
 // draft is the coming content of a name. Until become it has no name where the
@@ -114,7 +116,8 @@ func (s *spot) temp() (*draft, error) {
 
 func tempName() string { return ".sallyport-" + rand.Text() }
 
-// become puts the draft in its place, durably, when check allows it. Between
+// become puts the draft in its place when check allows it; the caller makes the
+// name durable. Between
 // check and the rename the name must stay the very inode it was, which costs a
 // stat where check may read all of the file. With fresh the name must not exist.
 func (d *draft) become(fresh bool, check func() error) error {
@@ -135,7 +138,7 @@ func (d *draft) become(fresh bool, check func() error) error {
 			return err
 		}
 		if fresh {
-			return syncDir(d.s.dir)
+			return nil
 		}
 		d.name = name
 	}
@@ -146,7 +149,7 @@ func (d *draft) become(fresh bool, check func() error) error {
 		return err
 	}
 	d.name = ""
-	return syncDir(d.s.dir)
+	return nil
 }
 
 // identity is equal only while the name is the same inode, unchanged; zero when

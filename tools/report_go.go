@@ -39,7 +39,8 @@ type goRun struct {
 	index  map[[2]string]*goTest
 	builds map[string]*strings.Builder // compiler output by import path
 	failed map[string]string           // package to the import path whose build failed
-	loose  strings.Builder             // lines that are no events: old compilers, go vet, go itself
+	cut    bool
+	loose  strings.Builder // lines that are no events: old compilers, go vet, go itself
 }
 
 func (g *goRun) test(pkg, name string) *goTest {
@@ -62,6 +63,8 @@ func (g *goRun) event(e goEvent) {
 			g.builds[e.ImportPath] = b
 		}
 		b.WriteString(e.Output)
+	case "run":
+		g.test(e.Package, e.Test)
 	case "output":
 		g.test(e.Package, e.Test).out.WriteString(e.Output)
 	case "pass", "fail", "skip":
@@ -75,9 +78,9 @@ func (g *goRun) event(e goEvent) {
 // readGoTest reads the output of go test -json. Only tests without subtests
 // count, and those that fail though all their subtests pass; a package that
 // fails without a failing test (build error, panic, time-out) is one failure.
-func readGoTest(out, errs string) TestReport {
-	g := goRun{index: map[[2]string]*goTest{}, builds: map[string]*strings.Builder{}, failed: map[string]string{}}
-	for line := range strings.SplitSeq(out, "\n") {
+func readGoTest(o testOutput) TestReport {
+	g := goRun{cut: o.cut, index: map[[2]string]*goTest{}, builds: map[string]*strings.Builder{}, failed: map[string]string{}}
+	for line := range strings.SplitSeq(o.out, "\n") {
 		var e goEvent
 		if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
 			if strings.TrimSpace(line) != "" {
@@ -87,7 +90,7 @@ func readGoTest(out, errs string) TestReport {
 		}
 		g.event(e)
 	}
-	g.loose.WriteString(errs)
+	g.loose.WriteString(o.errs)
 	return g.report()
 }
 
@@ -106,7 +109,7 @@ func (g *goRun) report() TestReport {
 	}
 	for _, t := range g.tests {
 		key := [2]string{t.pkg, t.name}
-		unfinished := t.outcome == "" && t.name != "" && g.index[[2]string{t.pkg, ""}] != nil && g.test(t.pkg, "").outcome == "fail"
+		unfinished := !g.cut && t.outcome == "" && t.name != "" && g.index[[2]string{t.pkg, ""}] != nil && g.test(t.pkg, "").outcome == "fail"
 		switch {
 		case t.name == "" || parents[key] && (t.outcome != "fail" || redParents[key]):
 		case t.outcome == "fail" || unfinished:

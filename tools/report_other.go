@@ -38,9 +38,9 @@ var (
 
 // readNPM knows the last summaries of jest, vitest, mocha and node --test. The
 // failures' text is the end of the output: the reporters differ too much.
-func readNPM(out, errs string) TestReport {
+func readNPM(o testOutput) TestReport {
 	var r TestReport
-	all := out + "\n" + errs
+	all := o.out + "\n" + o.errs
 	if m := jestLine.FindAllStringSubmatch(all, -1); m != nil {
 		for _, c := range countedWord.FindAllStringSubmatch(m[len(m)-1][1], -1) {
 			r.count(c[2], c[1])
@@ -74,19 +74,19 @@ func (r *TestReport) count(word, digits string) {
 
 // readCargo adds the result lines of all test binaries; a build error is one
 // failure.
-func readCargo(out, errs string) TestReport {
+func readCargo(o testOutput) TestReport {
 	var r TestReport
-	for _, m := range cargoLine.FindAllStringSubmatch(out, -1) {
+	for _, m := range cargoLine.FindAllStringSubmatch(o.out, -1) {
 		r.count("passed", m[1])
 		r.count("failed", m[2])
 		r.count("skipped", m[3])
 	}
-	for _, m := range cargoFailed.FindAllStringSubmatch(out, -1) {
+	for _, m := range cargoFailed.FindAllStringSubmatch(o.out, -1) {
 		r.Failures = append(r.Failures, cargoFailure(m[1], m[2]))
 	}
-	if at := cargoError.FindStringIndex(errs); r.empty() && at != nil {
+	if at := cargoError.FindStringIndex(o.errs); r.empty() && at != nil {
 		r.Failed = 1
-		r.Failures = append(r.Failures, cargoFailure("build", errs[at[0]:]))
+		r.Failures = append(r.Failures, cargoFailure("build", o.errs[at[0]:]))
 	}
 	return r
 }

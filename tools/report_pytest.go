@@ -34,11 +34,11 @@ var (
 
 // readPytest reads the output of pytest -q -rfEs --tb=short. The counts are
 // those of the last summary line.
-func readPytest(out, errs string) TestReport {
+func readPytest(o testOutput) TestReport {
 	var r TestReport
 	sections := map[string]string{} // headline of a traceback to its text
 	head := ""
-	for line := range strings.SplitSeq(out, "\n") {
+	for line := range strings.SplitSeq(o.out, "\n") {
 		line = strings.TrimRight(line, "\r")
 		if pytestSum.MatchString(line) {
 			r.Passed, r.Failed, r.Skipped = pytestCounts(line)

@@ -46,7 +46,13 @@ type framework struct {
 	marks []string // files that say a directory uses it
 	argv  func(a runTestsArgs, p Place, dir string) []string
 	env   map[string]string
-	read  func(out, errs string) TestReport
+	read  func(testOutput) TestReport
+}
+
+// testOutput is what a test program printed; cut says that some of it is lost.
+type testOutput struct {
+	out, errs string
+	cut       bool
 }
 
 // frameworks in the order in which they are looked for.
@@ -136,8 +142,9 @@ type runTestsData struct {
 
 func answerRunTests(a runTestsArgs, act sandbox.Action, res sandbox.Result) Answer {
 	f := frameworkOf(act)
-	report := f.read(string(res.Stdout.Data), string(res.Stderr.Data))
-	report.Framework, report.Cut = f.name, res.Stdout.Cut()
+	o := testOutput{string(res.Stdout.Data), string(res.Stderr.Data), res.Stdout.Cut() || res.Stderr.Cut()}
+	report := f.read(o)
+	report.Framework, report.Cut = f.name, o.cut
 	if report.empty() && res.Exit != 0 {
 		ans := commandAnswer(res, streams(res))
 		if strings.Contains(ans.Text, "No module named pytest") {

@@ -108,7 +108,7 @@ FAILED tests/test_x.py::TestA::test_b[1-two words] - assert 2 == 1
 ERROR tests/test_x.py::test_fix - RuntimeError
 1 failed, 2 passed, 1 skipped, 1 error in 0.03s
 `
-	r := readPytest(pytest, "")
+	r := readPytest(testOutput{out: pytest, errs: ""})
 	assert.Equal(t, []int{2, 2, 1}, []int{r.Passed, r.Failed, r.Skipped})
 	require.Len(t, r.Failures, 2)
 	assert.Equal(t, 9, r.Failures[0].Line)
@@ -116,20 +116,20 @@ ERROR tests/test_x.py::test_fix - RuntimeError
 	assert.Equal(t, 20, r.Failures[1].Line)
 
 	jest := "FAIL src/a.test.js\n  ● adds\n\n    expect(received).toBe(expected)\n\nTests:       1 failed, 1 skipped, 3 passed, 5 total\n"
-	r = readNPM("", jest)
+	r = readNPM(testOutput{out: "", errs: jest})
 	assert.Equal(t, []int{3, 1, 1}, []int{r.Passed, r.Failed, r.Skipped})
-	r = readNPM(" Tests  1 failed | 4 passed (5)\n", "")
+	r = readNPM(testOutput{out: " Tests  1 failed | 4 passed (5)\n", errs: ""})
 	assert.Equal(t, []int{4, 1, 0}, []int{r.Passed, r.Failed, r.Skipped})
-	r = readNPM("  3 passing (5ms)\n  1 pending\n  2 failing\n", "")
+	r = readNPM(testOutput{out: "  3 passing (5ms)\n  1 pending\n  2 failing\n", errs: ""})
 	assert.Equal(t, []int{3, 2, 1}, []int{r.Passed, r.Failed, r.Skipped})
-	r = readNPM("# tests 3\n# pass 2\n# fail 1\n# skipped 0\n", "")
+	r = readNPM(testOutput{out: "# tests 3\n# pass 2\n# fail 1\n# skipped 0\n", errs: ""})
 	assert.Equal(t, []int{2, 1, 0}, []int{r.Passed, r.Failed, r.Skipped})
 
 	cargo := "running 2 tests\ntest tests::ok ... ok\ntest tests::bad ... FAILED\n\nfailures:\n\n---- tests::bad stdout ----\nthread 'tests::bad' panicked at src/lib.rs:12:9:\nassertion failed\n\n\nfailures:\n    tests::bad\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n\ntest result: ok. 0 passed; 0 failed; 2 ignored;\n"
-	r = readCargo(cargo, "")
+	r = readCargo(testOutput{out: cargo, errs: ""})
 	assert.Equal(t, []int{1, 1, 2}, []int{r.Passed, r.Failed, r.Skipped})
 	assert.Equal(t, []any{"tests::bad", "src/lib.rs", 12}, []any{r.Failures[0].Name, r.Failures[0].File, r.Failures[0].Line})
-	r = readCargo("", "error[E0425]: cannot find value `x`\n --> src/main.rs:2:5\n")
+	r = readCargo(testOutput{out: "", errs: "error[E0425]: cannot find value `x`\n --> src/main.rs:2:5\n"})
 	assert.Equal(t, []any{1, "src/main.rs", 2}, []any{r.Failed, r.Failures[0].File, r.Failures[0].Line})
 }
 
@@ -172,4 +172,22 @@ func TestDetection(t *testing.T) {
 	if err == nil {
 		assert.Equal(t, "../other", act.Exec.Dir, "a path outside stays as asked")
 	}
+}
+
+// TestCutOutputMakesNoFailures reads a go test whose middle is lost.
+func TestCutOutputMakesNoFailures(t *testing.T) {
+	t.Parallel()
+	out := `{"Action":"run","Package":"x","Test":"TestA"}
+{"Action":"run","Package":"x","Te
+[sallyport: 9000 bytes left out here]
+ckage":"x","Test":"TestB"}
+{"Action":"pass","Package":"x","Test":"TestC"}
+{"Action":"output","Package":"x","Output":"FAIL\n"}
+{"Action":"fail","Package":"x"}
+`
+	r := readGoTest(testOutput{out: out, cut: true})
+	assert.Equal(t, []int{1, 1, 0}, []int{r.Passed, r.Failed, r.Skipped})
+	assert.Equal(t, "x", r.Failures[0].Name, "the package failed; which test is lost")
+	r = readGoTest(testOutput{out: out})
+	assert.Equal(t, "x TestA", r.Failures[0].Name)
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"sallyport/audit"
-	"sallyport/mcpserver"
-	"sallyport/policy"
 	"sallyport/policy/approval"
 )
 
@@ -29,6 +27,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/stop", d.postStop)
 	m.HandleFunc("GET /v1/doctor", d.getDoctor)
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
+	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
 	tokenRoutes(m, d.place, d.tokens, d.log)
@@ -51,7 +50,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 		if !read(w, r, &in) {
 			return
 		}
-		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note}
+		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note, Shown: in.Shown}
 		if in.Session {
 			o.Scope = approval.Session
 		}
@@ -101,6 +100,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 type verdictIn struct {
 	Session bool   `json:"session"` // also for the rest of the session
 	Note    string `json:"note"`    // a denial's advice for the agent
+	Shown   string `json:"shown"`   // Request.Shown as the person saw it
 }
 
 // logRoutes are the routes that need the log, read-only.
@@ -163,9 +163,9 @@ func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
 	open, err := d.desk.List(approval.Filter{States: []approval.State{approval.StatePending}})
 	s := status{
 		Serving: true, Version: version, PID: os.Getpid(), State: d.place.state, Sessions: d.mcp.Sessions(),
-		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judge.engine.Revision(),
+		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judges.base.engine.Revision(),
 	}
-	if e := d.judge.engine.LastError(); e != nil {
+	if e := d.judges.base.engine.LastError(); e != nil {
 		s.Policy = e.Error()
 	}
 	answer(w, s, err)
@@ -177,21 +177,13 @@ func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
-	answer(w, examine(r.Context(), d.runner, d.judge.engine.LastError()), nil)
-}
-
-// evalIn asks what policy says of a command.
-type evalIn struct {
-	Text      string   `json:"text,omitempty"`
-	Argv      []string `json:"argv,omitempty"`
-	Workspace string   `json:"workspace"`
-	Write     bool     `json:"write,omitempty"`
+	answer(w, examine(r.Context(), d.runner, d.judges.base.engine.LastError()), nil)
 }
 
 func (d *daemon) postEval(w http.ResponseWriter, r *http.Request) {
 	var in evalIn
 	if read(w, r, &in) {
-		out, err := d.judge.eval(r.Context(), in)
+		out, err := d.judges.eval(r.Context(), in)
 		answer(w, out, err)
 	}
 }
@@ -256,30 +248,6 @@ func personOf(r *http.Request) approval.Person {
 		p = self()
 	}
 	return approval.Person{Name: p.user, Channel: "cli", From: "control.sock", UID: p.uid}
-}
-
-// eval is a decision as `policy eval` prints it.
-func (j *judge) eval(ctx context.Context, in evalIn) (*mcpserver.Judged, error) {
-	c, err := evalCall(in)
-	if err != nil {
-		return nil, err
-	}
-	d, _ := j.gate.Admit(ctx, c)
-	return mcpserver.Judge(d), nil
-}
-
-// evalCall is the call that a run_command with this text would be.
-func evalCall(in evalIn) (policy.Call, error) {
-	args := map[string]any{}
-	if in.Text != "" {
-		args["command"] = in.Text
-	} else {
-		args["argv"] = in.Argv
-	}
-	if in.Write {
-		args["write"] = true
-	}
-	return mcpserver.Plan("run_command", asJSON(args), in.Workspace)
 }
 
 func query(kv ...string) string {

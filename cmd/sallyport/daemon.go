@@ -23,6 +23,7 @@ import (
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/approval/webhook"
 	"sallyport/policy/limits"
 	"sallyport/policy/rego"
 	"sallyport/sandbox"
@@ -35,13 +36,17 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
-	log    *audit.Log
-	desk   *approval.Desk
-	judge  *judge
-	limits *limits.Limiter
-	runner *sandbox.Runner
-	mcp    *mcpserver.Server
-	tokens *identity.Store
+	log      *audit.Log
+	desk     *approval.Desk
+	judges   *judges
+	limits   *limits.Limiter
+	page     page
+	webhooks *webhook.Hook // nil where none is configured
+	runner   *sandbox.Runner
+	mcp      *mcpserver.Server
+	tokens   *identity.Store
+
+	telemetry *telemetry
 
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
@@ -59,6 +64,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		return nil, err
 	}
 	d := &daemon{place: p, config: c, logger: logger}
+	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
@@ -70,21 +76,28 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
 	}
+	if d.webhooks, err = d.hook(); err != nil {
+		return nil, err
+	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
-	if d.judge, err = newJudge(ctx, c); err != nil {
+	if d.judges, err = newJudges(ctx, p, c); err != nil {
 		return nil, err
 	}
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
-	d.limits = limits.New(d.judge.engine.Data().Limits)
+	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
+		return nil, err
+	}
+	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Gate: d.judge.gate, Desk: d.desk, Runner: d.runner, Log: d.log,
+		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
+		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 	})
-	return d, d.event("policy.load", map[string]string{"revision": d.judge.engine.Revision()})
+	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
 
 // openDesk opens the approvals desk, whose every step is recorded before it
@@ -127,6 +140,9 @@ func (d *daemon) event(name string, detail any) error {
 // close closes what is open, in the opposite order.
 func (d *daemon) close() {
 	var errs []error
+	if d.telemetry != nil {
+		errs = append(errs, d.telemetry.close())
+	}
 	if d.runner != nil {
 		errs = append(errs, d.runner.Close())
 	}
@@ -166,13 +182,18 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.touch()
 	d.busy.Go(func() { d.accept(ctx, agents) })
 	d.busy.Go(func() { _ = control.Serve(people) })
-	d.busy.Go(func() { d.judge.engine.Watch(ctx, d.policyEdited) })
+	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
+	d.judges.watch(d.judges.base.engine)
 	d.busy.Go(func() { d.followDesk(ctx) })
+	if d.webhooks != nil {
+		d.busy.Go(func() { d.runHook(ctx) })
+	}
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
 	ready()
 	<-ctx.Done()
+	d.page.close()
 	agents.Close()
 	stopHTTP()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -184,6 +205,11 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
 }
 
+// may reports whether the policy data give an agent a tool.
+func (d *daemon) may(agent, tool string) bool {
+	return d.judges.base.engine.Data().Agent(agent).Allows(tool)
+}
+
 // policyEdited records a policy edit that came into force, or was refused.
 func (d *daemon) policyEdited(e rego.Event) {
 	name, detail := "policy.load", map[string]string{"revision": e.Revision}
@@ -191,7 +217,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 		name, detail["error"] = "policy.refused", e.Err.Error()
 		d.logger.Error("the policy edit is refused; the one before it still decides", "err", e.Err)
 	} else {
-		d.limits.Configure(d.judge.engine.Data().Limits)
+		d.limits.Configure(d.judges.base.engine.Data().Limits)
 		d.logger.Info("policy loaded", "revision", e.Revision)
 	}
 	if err := d.event(name, detail); err != nil {

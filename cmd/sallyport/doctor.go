@@ -87,7 +87,7 @@ func checkUp(cmd *cobra.Command) (checkup, error) {
 		return checkup{}, fmt.Errorf("prepare the sandbox: %w", err)
 	}
 	defer r.Close()
-	_, policyErr := newJudge(cmd.Context(), c)
+	_, policyErr := newJudges(cmd.Context(), p, c)
 	return examine(cmd.Context(), r, policyErr), nil
 }
 

@@ -64,7 +64,7 @@ func (h *health) look(now time.Time) report {
 	if len(h.d.desk.Freezes()) > 0 {
 		rep.Warnings = append(rep.Warnings, "a person has frozen calls")
 	}
-	if h.d.judge.engine.LastError() != nil {
+	if h.d.judges.base.engine.LastError() != nil {
 		rep.Warnings = append(rep.Warnings, "the last policy was refused; the one before it decides")
 	}
 	rep.Ready = len(rep.Problems) == 0

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	udiff "github.com/aymanbagabas/go-udiff"
@@ -72,4 +75,14 @@ func (p paint) verdict(word string) string {
 // diff is a unified diff of one file.
 func diff(file string, before, after []byte) string {
 	return udiff.Unified("a/"+file, "b/"+file, string(before), string(after))
+}
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func decodeJSON(b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	return nil
 }

@@ -29,6 +29,7 @@ const (
 	DefaultDeniedFor   = 10 * time.Minute
 	DefaultGrantTTL    = 8 * time.Hour
 	DefaultKeep        = 30 * 24 * time.Hour
+	DefaultFade        = 24 * time.Hour
 	DefaultMaxPending  = 100
 	DefaultMaxBatch    = 20
 )
@@ -53,12 +54,16 @@ type Options struct {
 	DeniedFor   time.Duration // how long an identical call is answered with an earlier denial
 	GrantTTL    time.Duration // end of a grant that names none
 	Keep        time.Duration // how long ended requests and grants are kept
+	Fade        time.Duration // how long the arguments, texts and diffs of ended requests are kept
 	MaxPending  int           // open requests one session may have
 	MaxBatch    int           // calls one batch may announce
 
 	// OtherUser refuses a decision by the very user the agent runs as. It is
 	// for hosts where agents and people have different accounts.
 	OtherUser bool
+	// Role, when set, is held by everybody who decides. A caller gives it to the
+	// members of a group, or to whoever the configuration names.
+	Role string
 	// GrantL3 permits grants that cover L3. It comes from the administrator's
 	// policy, never from a request.
 	GrantL3 bool
@@ -128,7 +133,7 @@ func (o Options) withDefaults() Options {
 		def time.Duration
 	}{
 		{&o.TTL, DefaultTTL}, {&o.ApprovedTTL, DefaultApprovedTTL}, {&o.DeniedFor, DefaultDeniedFor},
-		{&o.GrantTTL, DefaultGrantTTL}, {&o.Keep, DefaultKeep},
+		{&o.GrantTTL, DefaultGrantTTL}, {&o.Keep, DefaultKeep}, {&o.Fade, DefaultFade},
 	} {
 		if *f.v <= 0 {
 			*f.v = f.def

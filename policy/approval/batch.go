@@ -72,11 +72,18 @@ func (t *tx) announce(a Ask, batch string) (Outcome, error) {
 	if a.Decision.Verdict == policy.Deny {
 		return Outcome{State: StateDenied, Advice: strings.Join(a.Decision.Remedies(), "; ")}, nil
 	}
+	a.batch = batch
 	digest := a.Subject.Digest()
 	n, r, known, err := t.latest(bucketDigests, digest)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Outcome{}, err
+	}
+	if known && r.State.Open() {
+		if more := a.stricterThan(r); len(more) > 0 {
+			return t.reopen(n, r, a, more)
+		}
+	}
+	switch {
 	case known && r.State == StateApproved:
 		return Outcome{State: StateApproved, Request: r, Person: r.decidedBy()}, nil
 	case known && r.State == StateDenied && t.now.Sub(r.Decided) < t.d.o.DeniedFor:
@@ -85,11 +92,13 @@ func (t *tx) announce(a Ask, batch string) (Outcome, error) {
 		if r.Batch == batch {
 			return Outcome{}, fmt.Errorf("%w: one call is announced twice; an approval covers one run of it", ErrInvalid)
 		}
+		if r.Tier >= policy.L3 { // as it was judged when it was asked first
+			return Outcome{}, fmt.Errorf("%w: request %s is L3 and is decided on its own; leave it out", ErrInvalid, r.ID)
+		}
 		r.Batch = batch
 		t.emit(Event{Kind: Requested, Request: brief(r), Note: "joined batch " + batch})
 		return pendingOutcome(r), t.put(n, r)
 	}
-	a.batch = batch
 	r, err = t.open(a, digest, string(t.Bucket(bucketUnknown).Get([]byte(digest))))
 	return pendingOutcome(r), err
 }

@@ -38,6 +38,20 @@ func TestWhoMayDecide(t *testing.T) {
 	}
 }
 
+func TestOnlyARoleDecides(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *approval.Options) { o.Role = "approver" })
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{})
+	require.ErrorContains(t, err, "only people with the role approver")
+	_, err = f.AddGrant(approval.Grant{Tool: "edit_file", By: bob})
+	require.ErrorIs(t, err, approval.ErrRefused)
+	with := bob
+	with.Roles = []string{"approver"}
+	_, err = f.Approve(id, with, approval.ApproveOptions{})
+	require.NoError(t, err)
+}
+
 func TestTheFirstValidAnswerWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -71,6 +85,8 @@ func TestTwoPeopleAndRoles(t *testing.T) {
 	_, err = f.Approve(id, as(approval.Person{Name: "anne", Channel: "terminal", UID: 1000}, "release"), approval.ApproveOptions{})
 	require.ErrorContains(t, err, "approved it already", "one uid is one person")
 
+	_, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{Scope: approval.Session})
+	require.ErrorContains(t, err, "once at a time")
 	r, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{})
 	require.NoError(t, err)
 	require.Equal(t, approval.StateApproved, r.State)
@@ -181,4 +197,46 @@ func TestABatchIsBounded(t *testing.T) {
 	all, err := f.List(approval.Filter{All: true})
 	require.NoError(t, err)
 	require.Empty(t, all, "a refused batch leaves nothing behind")
+}
+
+// What was asked for as L3 is not swept into a batch by being judged L2 later.
+func TestABatchTakesUpNoL3Request(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.settle(t, edit(tier(policy.L3)))
+	_, err := f.Announce(t.Context(), []approval.Ask{edit()})
+	require.ErrorContains(t, err, "is L3 and is decided on its own")
+}
+
+func TestABatchTakesUpWhatWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.settle(t, edit()).Request.ID
+	b, err := f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`2`))})
+	require.NoError(t, err)
+	require.Equal(t, id, b.Outcomes[0].Request.ID)
+	_, err = f.Deny(b.ID, bob, "neither")
+	require.NoError(t, err)
+	require.Equal(t, approval.StateDenied, f.settle(t, edit()).State)
+	b, err = f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`3`))})
+	require.NoError(t, err)
+	require.Equal(t, approval.StateDenied, b.Outcomes[0].State, "an answer given already is given again")
+	require.Equal(t, approval.StatePending, b.Outcomes[1].State)
+}
+
+func TestTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	waits := f.settle(t, edit(args(`1`), tier(policy.L3))).Request.ID
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{Scope: approval.Session})
+	require.NoError(t, err)
+	other := f.settle(t, edit(func(a *approval.Ask) { a.Subject.Session = "s2" })).Request.ID
+	require.NoError(t, f.EndSession("s1", "the session ended"))
+	for id, want := range map[string]approval.State{waits: approval.StateWithdrawn, id: approval.StateWithdrawn, other: approval.StatePending} {
+		r, err := f.Get(id)
+		require.NoError(t, err)
+		require.Equal(t, want, r.State)
+	}
+	require.Equal(t, approval.StatePending, f.settle(t, edit()).State, "its grant is gone too")
 }

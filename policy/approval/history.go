@@ -30,12 +30,18 @@ func (d *Desk) Similar(r Request, n int) ([]Request, error) {
 // signature is what makes two requests alike.
 func signature(r Request) string { return r.Tool + "\x00" + strings.Join(r.asked(), "\x00") }
 
+// lookback is how many requests of the past are looked at: enough for any hour,
+// and a bound on the time a page takes.
+const lookback = 2000
+
 // decided calls fn for the requests people decided since a time, newest first,
 // until fn returns false.
 func (d *Desk) decided(since time.Time, fn func(Request) bool) error {
 	return d.view(func(t *tx) error {
 		c := t.Bucket(bucketRequests).Cursor()
-		for k, _ := c.Last(); k != nil; k, _ = c.Prev() {
+		seen := 0
+		for k, _ := c.Last(); k != nil && seen < lookback; k, _ = c.Prev() {
+			seen++
 			n, _ := toNumber(k)
 			r, err := t.load(n)
 			if err != nil {

@@ -361,9 +361,9 @@ func (p *page) hints(r Request) {
 	p.section("Decide")
 	p.line("  sallyport approvals approve %s", r.ID)
 	if len(r.Cut) == 0 && r.Tier < policy.L3 {
-		p.line("  sallyport approvals approve %s --scope session", r.ID)
+		p.line("  sallyport approvals approve %s --session", r.ID)
 	}
-	p.line("  sallyport approvals deny %s --reason '…'", r.ID)
+	p.line("  sallyport approvals deny %s WHAT TO DO INSTEAD", r.ID)
 }
 
 // wrap breaks text at spaces into lines of at most width columns; a longer word

@@ -81,7 +81,7 @@ Changes
 
 Decide
   sallyport approvals approve 000001
-  sallyport approvals deny 000001 --reason '…'
+  sallyport approvals deny 000001 WHAT TO DO INSTEAD
 `, render(t, r, approval.RenderOptions{Now: f.Now(), Hints: true}))
 }
 
@@ -100,7 +100,7 @@ func TestRenderWithholdsNothingSilently(t *testing.T) {
 	require.Contains(t, out, "Not shown in full. diff: the first 262144 of 307200 bytes")
 	require.Contains(t, out, "Not shown in full. arguments: the first 1 of 2")
 	require.Contains(t, out, "Not shown in full. the arguments (307208 bytes) are kept as a digest only")
-	require.NotContains(t, render(t, r, approval.RenderOptions{Hints: true}), "--scope session")
+	require.NotContains(t, render(t, r, approval.RenderOptions{Hints: true}), "--session")
 }
 
 func TestRenderIsSafeInATerminal(t *testing.T) {

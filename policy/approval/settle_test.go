@@ -324,3 +324,37 @@ func (c *counting) Read(b []byte) (int, error) {
 	b[3] = c.n << 2 // an id is the first thirty bits
 	return len(b), nil
 }
+
+func TestThePastFadesAndIsForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	old := f.settle(t, edit(args(`{"secret":"hunter2"}`)))
+	_, err := f.Deny(old.Request.ID, bob, "no")
+	require.NoError(t, err)
+	f.pass(approval.DefaultFade + time.Minute)
+	sweep := func() {
+		f.settle(t, edit(args(f.Now().Format(`"2006-01-02"`))))
+		f.pass(time.Hour)
+		require.NoError(t, f.Sweep())
+		require.NoError(t, f.Sweep())
+	}
+	sweep()
+	r, err := f.Get(old.Request.ID)
+	require.NoError(t, err)
+	require.Equal(t, "edit_file: edit main.go", r.Show.Summary)
+	require.Empty(t, r.Show.Diff)
+	require.Contains(t, r.Show.Cut[0], "not kept")
+	require.Equal(t, "{}", string(r.Subject.Args))
+	require.Equal(t, old.Request.Digest, r.Digest)
+	sweep()
+	f.pass(approval.DefaultKeep)
+	sweep()
+	_, err = f.Get(old.Request.ID)
+	require.ErrorIs(t, err, approval.ErrNotFound)
+	again := f.settle(t, edit(args(`{"secret":"hunter2"}`)))
+	require.Equal(t, approval.StatePending, again.State)
+	require.Empty(t, again.Changed)
+	all, err := f.List(approval.Filter{All: true})
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+}

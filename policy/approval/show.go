@@ -128,9 +128,13 @@ func (s Show) bounded() Show {
 			break
 		}
 	}
-	s.Tree = slices.Clone(s.Tree)
-	for i := range s.Tree {
-		text(fmt.Sprintf("command %d", i+1), &s.Tree[i].Text)
+	room = maxShown
+	for i, st := range s.Tree {
+		if room -= len(st.Text) + len(st.Note); room < 0 {
+			s.Cut = append(s.Cut, fmt.Sprintf("commands: the first %d of %d", i, len(s.Tree)))
+			s.Tree = s.Tree[:i]
+			break
+		}
 	}
 	s.Tree = bound(&s, "commands", s.Tree)
 	s.Files = bound(&s, "files", s.Files)

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -73,8 +72,8 @@ func (s Subject) fields() []field {
 	}
 }
 
-// changedSince says in words, one per line, what differs from an earlier
-// subject with the same key.
+// changedSince says in words, one per line, what differs from an earlier subject
+// with the same key, and so with the same arguments.
 func (s Subject) changedSince(old Subject) []string {
 	var out []string
 	was := old.fields()
@@ -82,9 +81,6 @@ func (s Subject) changedSince(old Subject) []string {
 		if f.value != was[i].value {
 			out = append(out, fmt.Sprintf("%s: %s → %s", f.name, shortValue(was[i].value), shortValue(f.value)))
 		}
-	}
-	if !bytes.Equal(s.Args, old.Args) {
-		out = append(out, "arguments changed")
 	}
 	out = append(out, tableChanges("file", old.Files, s.Files)...)
 	return append(out, tableChanges("script", old.Scripts, s.Scripts)...)

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 )
@@ -34,6 +35,12 @@ func (d *Desk) Sweep() error {
 		if err != nil {
 			return err
 		}
+		if len(t.events) == 0 {
+			return nil // a commit of its own is not worth a sync
+		}
+		if err := t.fade(t.now.Add(-d.o.Fade)); err != nil {
+			return err
+		}
 		return t.prune(t.now.Add(-d.o.Keep))
 	})
 	if err != nil {
@@ -42,12 +49,47 @@ func (d *Desk) Sweep() error {
 	return nil
 }
 
-// prune drops requests that ended before a time. It writes only along with
-// something else: a commit of its own is not worth a sync.
-func (t *tx) prune(before time.Time) error {
-	if len(t.events) == 0 {
+// fade drops what requests made before a time would run and write: it can hold
+// what should not lie around, and nobody decides on it any more. Digests, rules,
+// answers and the one-line summary stay.
+func (t *tx) fade(before time.Time) error {
+	meta, at := t.Bucket(bucketMeta), []byte("faded") // the last number that is done
+	c := t.Bucket(bucketRequests).Cursor()
+	k, _ := c.Seek(meta.Get(at))
+	if k != nil && bytes.Equal(k, meta.Get(at)) {
+		k, _ = c.Next()
+	}
+	var last []byte
+	for ; k != nil; k, _ = c.Next() {
+		n, _ := toNumber(k)
+		r, err := t.load(n)
+		if err != nil {
+			return err
+		}
+		if r.Created.After(before) || r.State.Open() || r.State == StateUsed {
+			break
+		}
+		if err := t.detail(n, &r); err != nil {
+			return err
+		}
+		r.Subject.Args = []byte(`{}`)
+		if err := putJSON(t.Bucket(bucketSubjects), n.key(), r.Subject); err != nil {
+			return err
+		}
+		faded := Show{Summary: r.Summary, Risk: r.Risk, Cut: append(r.Cut, "what it would have run and changed is not kept after it ended")}
+		if err := putJSON(t.Bucket(bucketShows), n.key(), faded); err != nil {
+			return err
+		}
+		last = n.key()
+	}
+	if last == nil {
 		return nil
 	}
+	return meta.Put(at, last)
+}
+
+// prune drops requests that ended before a time.
+func (t *tx) prune(before time.Time) error {
 	err := t.eachGrant(func(g Grant) error {
 		if g.State(t.now) == "active" || g.Until.After(before) {
 			return nil

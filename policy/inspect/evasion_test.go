@@ -355,8 +355,8 @@ func build(d disguise, c carrier, argv []string) string {
 func evasions() (out []evasion) {
 	for i, d := range disguises {
 		for j, c := range carriers {
-			if d.name == "continuation" && c.name == "reversed piped" {
-				continue // a line cannot be continued backwards
+			if d.name == "continuation" && c.name == "reversed piped" || d.name == "unset positional" && c.name == "bash -s" {
+				continue // a line cannot be continued backwards; $1 is set there
 			}
 			vs := victims
 			if i != 0 && j != 0 {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // follow does with a command's options and operands what the table says.
@@ -20,6 +19,9 @@ func (w *walker) follow(c *call) {
 	}
 	if c.p != nil {
 		c.operands(c.p.ops)
+	}
+	if len(c.s.assigns) > 0 {
+		c.environment(c.s.assigns)
 	}
 	c.special()
 	c.program()
@@ -68,6 +70,9 @@ func (c *call) role(r byte, v word, rest []word, flag string) {
 	case 'x', '!':
 		c.shell(v, flag)
 	case 'S':
+		if v.s != "-" {
+			c.target(opExec, v)
+		}
 		c.w.within(c.via(flag), true).scriptFile(c, v, languages[c.name])
 	case 'W':
 		c.runs(rest)
@@ -107,16 +112,16 @@ func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
 	d.sc.asChild()
-	if c.dir != "" {
-		d.sc.vars.set("PWD", scalar(c.dir))
+	if c.dir != "" && !remote[c.name] {
+		d.sc.set("PWD", scalar(c.dir))
 	} else {
-		d.sc.vars.set("PWD", unknowable)
+		d.sc.set("PWD", unknowable)
 	}
 	for k, v := range c.s.assigns {
 		d.sc.exports.set(k, v)
-		d.sc.vars.set(k, scalar(v))
+		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && !c.handsOn() {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -132,11 +137,10 @@ func (c *call) runs(argv []word) {
 
 // program looks at a program that is itself a file of the workspace.
 func (c *call) program() {
-	name := c.s.argv[0]
-	if !strings.Contains(name.s, "/") || name.opaque {
+	abs := c.path
+	if abs == "" || c.s.argv[0].opaque {
 		return
 	}
-	abs := c.w.in.abs(c.w.sc.dir(), name.s)
 	_, inside := c.w.in.inside(abs)
 	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return
@@ -150,6 +154,14 @@ func (c *call) program() {
 	d.scriptFile(c, word{s: abs}, "")
 }
 
+// handsOn tells of other wrappers whose standard input is that of what they run.
+func (c *call) handsOn() bool {
+	return c.name == "xargs" || c.name == "sshpass" || c.name == "systemd-run" || c.name == "su" || c.name == "runuser"
+}
+
+// remote wrappers hand their standard input to a command elsewhere.
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose")
+
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")
 
@@ -160,5 +172,3 @@ var languages = map[string]language{
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 }
-
-func (c *call) read(v word) { c.target(string(sandbox.OpRead), v) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
 	"sallyport/policy"
@@ -96,8 +97,11 @@ type inspection struct {
 	facts    policy.Facts
 	budget   budget
 	nets     map[policy.NetFact]bool
-	written  written    // what the call writes before it runs it
-	declared []declared // functions, for those that are never called
+	traps    []trap // EXIT traps, for the end
+	parser   *syntax.Parser
+	expand   *expand.Config // reused: the library needs one for every word
+	written  written        // what the call writes before it runs it
+	declared []declared     // functions, for those that are never called
 }
 
 // exec looks at the program of a call.
@@ -131,25 +135,34 @@ func (in *inspection) opaque(reason string) {
 // declared is a function definition, with the shell it was made in.
 type declared struct {
 	name string
-	f    function
+	body body
 	w    *walker
 }
 
-// finish walks the bodies of functions that nothing called, with arguments not
+// trap is the text of an EXIT trap and the shell that runs it.
+type trap struct {
+	text string
+	w    *walker
+}
+
+// finish walks EXIT traps as the end of their shell finds them, and the bodies of functions that nothing called, with arguments not
 // known: something else may call them.
 func (w *walker) finish() {
+	for _, t := range w.in.traps {
+		t.w.within("trap", true).text(t.text)
+	}
 	for i := 0; i < len(w.in.declared) && i < maxItems; i++ {
 		d := w.in.declared[i]
-		if *d.f.called {
+		if *d.body.called {
 			continue
 		}
-		*d.f.called = true
+		*d.body.called = true
 		from := len(w.in.facts.Cmds)
 		c := d.w.within("function:"+d.name, true)
-		c.funcs = []*syntax.Stmt{d.f.body}
-		c.src = d.f.src
+		c.funcs = []*syntax.Stmt{d.body.stmt}
+		c.src = d.body.src
 		c.sc.args, c.sc.params = false, nil
-		c.stmt(d.f.body)
+		c.stmt(d.body.stmt)
 		for n := from; n < len(w.in.facts.Cmds); n++ {
 			// A name that comes from an argument is not known because the
 			// function was not called; that alone is no alarm.

@@ -18,9 +18,9 @@ const (
 	maxDepth    = 24    // texts inside texts: eval, sh -c, scripts, functions
 	maxCommands = 2000  // facts of one call
 	maxSteps    = 20000 // statements walked
-	maxWords    = 2000  // arguments of one command
+	maxWords    = 12000 // arguments of one command
 	maxItems    = 64    // turns of a loop that are walked
-	maxWorlds   = 8     // combinations of alternative values of one command
+	maxWorlds   = 16    // combinations of alternative values of one command
 	maxAlts     = 6     // alternative values of one variable
 	maxTime     = 2 * time.Second
 )
@@ -105,11 +105,14 @@ func nesting(text string) string {
 }
 
 // parse turns a text into a tree. The reason is "" when it succeeded.
-func parse(text string, limit int) (f *syntax.File, reason string) {
+func (in *inspection) parse(text string, limit int) (f *syntax.File, reason string) {
 	if reason := refusable(text, limit); reason != "" {
 		return nil, reason
 	}
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if in.parser == nil {
+		in.parser = syntax.NewParser(syntax.Variant(syntax.LangBash))
+	}
+	f, err := in.parser.Parse(strings.NewReader(text), "")
 	if err != nil {
 		return nil, "does not parse as bash: " + err.Error()
 	}

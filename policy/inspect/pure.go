@@ -30,8 +30,11 @@ func (w *walker) printsOne(s *syntax.Stmt) (string, bool) {
 	if s.Background || s.Negated {
 		return "", false
 	}
+	if s.Cmd == nil && len(s.Redirs) == 1 && s.Redirs[0].Op == syntax.RdrIn {
+		return w.file(w.one(s.Redirs[0].Word))
+	}
 	for _, r := range s.Redirs {
-		if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc && (r.N == nil || r.N.Value != "2") {
+		if r.Op != syntax.RdrIn && r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc && (r.N == nil || r.N.Value != "2") {
 			return "", false
 		}
 	}
@@ -56,6 +59,17 @@ func (w *walker) printsOne(s *syntax.Stmt) (string, bool) {
 		}
 		return w.pure(args)
 	case *syntax.BinaryCmd:
+		if c.Op == syntax.OrStmt {
+			return w.printsOne(c.X)
+		}
+		if c.Op == syntax.AndStmt {
+			left, ok := w.printsOne(c.X)
+			if !ok {
+				return "", false
+			}
+			right, ok := w.printsOne(c.Y)
+			return left + right, ok
+		}
 		if c.Op != syntax.Pipe {
 			return "", false
 		}
@@ -84,12 +98,18 @@ func (w *walker) pure(args []string) (string, bool) {
 		if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(rest[0], "=") {
 			return w.pure(rest)
 		}
-	case "which", "type":
+	case "which":
 		if len(rest) > 0 {
 			return w.in.lookup(rest[len(rest)-1]) + "\n", w.in.lookup(rest[len(rest)-1]) != ""
 		}
 	case "echo":
 		return echo(rest), true
+	case "cat":
+		if len(rest) == 1 && !strings.HasPrefix(rest[0], "-") {
+			return w.file(word{s: rest[0]})
+		}
+	case ":", "true":
+		return "", true
 	case "printf":
 		return w.printf(rest)
 	case "pwd":
@@ -117,6 +137,18 @@ func (w *walker) pure(args []string) (string, bool) {
 		return "", false
 	}
 	return filter(name, rest, *w.stdin)
+}
+
+// file is the content of a file as the call sees it.
+func (w *walker) file(name word) (string, bool) {
+	if name.opaque {
+		return "", false
+	}
+	content, ok := w.in.held(w.in.abs(w.sc.dir(), name.s))
+	if !ok || content == nil || len(*content) > maxParse {
+		return "", false
+	}
+	return *content, true
 }
 
 // filter is the output of a command that transforms its standard input.

@@ -62,9 +62,26 @@ func (v variable) join(o variable) variable {
 
 // function is a declared shell function with the text it was declared in.
 type function struct {
-	body   *syntax.Stmt
+	bodies []body
+	maybe  bool // it may also not be declared
+}
+
+// body is one of the bodies a function may have.
+type body struct {
+	stmt   *syntax.Stmt
 	src    string
 	called *bool
+}
+
+// join is the function after two branches met, one of which may not have it.
+func (f function) join(okf bool, g function, okg bool) function {
+	out := function{maybe: f.maybe || g.maybe || !okf || !okg}
+	for _, b := range append(slices.Clone(f.bodies), g.bodies...) {
+		if !slices.Contains(out.bodies, b) && len(out.bodies) < maxAlts {
+			out.bodies = append(out.bodies, b)
+		}
+	}
+	return out
 }
 
 // scope is the state of one shell. It is forked where the shell forks.
@@ -74,11 +91,60 @@ type scope struct {
 	funcs   forkMap[function]
 	aliases forkMap[string]
 	exports forkMap[string]
-	params  []word         // $1 …
-	args    bool           // params are known
-	name    string         // $0
-	pick    map[string]int // alternative chosen per variable while a command is expanded
-	dead    bool           // exit or return was reached
+	params  []word          // $1 …
+	args    bool            // params are known
+	name    string          // $0
+	pick    map[string]int  // alternative chosen per variable while a command is expanded
+	dead    end             // what was reached that ends the code here
+	special forkMap[string] // attributes of variables that change what an assignment does
+	piped   bool            // the last command of a pipe runs in this shell
+}
+
+// end says what ends the code after a statement.
+type end byte
+
+// The ends. Code after one still makes facts, but changes nothing.
+const (
+	goesOn    end = iota
+	endsTurn      // break, continue
+	endsCall      // return
+	endsShell     // exit
+)
+
+// Attributes of variables.
+const (
+	isRef    = "nameref"
+	isFixed  = "readonly"
+	isShaped = "integer or case"
+)
+
+// set assigns a variable as far as its attributes let it.
+func (s *scope) set(name string, v variable) {
+	switch attr, _ := s.special.get(name); attr {
+	case isRef:
+		s.taint()
+		return
+	case isFixed:
+		v = s.get(name).join(v)
+	case isShaped:
+		v = unknowable
+	}
+	s.vars.set(name, v)
+}
+
+// taint makes every variable hold possibly something else: what ran may have
+// assigned any of them.
+func (s *scope) taint() {
+	for name, v := range s.vars.clone() {
+		if name == "PWD" {
+			continue
+		}
+		if v.isList {
+			v = unknowable
+		}
+		v.unknown = true
+		s.vars.set(name, v)
+	}
 }
 
 func (in *inspection) newScope(e *sandbox.Exec) *scope {
@@ -141,6 +207,7 @@ func (s *scope) exported(to map[string]string) {
 func (s *scope) fork() *scope {
 	c := *s
 	c.vars, c.funcs, c.aliases, c.exports = s.vars.fork(), s.funcs.fork(), s.aliases.fork(), s.exports.fork()
+	c.special = s.special.fork()
 	return &c
 }
 
@@ -159,10 +226,10 @@ func (s *scope) asChild() {
 // become makes s the state where two branches meet.
 func (s *scope) become(a, b *scope) {
 	switch {
-	case a.dead && !b.dead:
+	case a.dead != goesOn && b.dead == goesOn:
 		*s = *b
 		return
-	case b.dead && !a.dead:
+	case b.dead != goesOn && a.dead == goesOn:
 		*s = *a
 		return
 	}
@@ -179,8 +246,15 @@ func (s *scope) become(a, b *scope) {
 			out.vars.set(n, vb.join(unset))
 		}
 	}
-	out.funcs.adopt(&b.funcs)
+	for n := range a.funcs.changed(&b.funcs) {
+		fa, oka := a.funcs.get(n)
+		fb, okb := b.funcs.get(n)
+		out.funcs.set(n, fa.join(oka, fb, okb))
+	}
 	out.aliases.adopt(&b.aliases)
+	out.special.adopt(&b.special)
+	out.dead = min(a.dead, b.dead)
+	out.piped = a.piped || b.piped
 	*s = *out
 }
 
@@ -242,9 +316,9 @@ func (s *scope) Each(f func(string, expand.Variable) bool) {
 func (s *scope) Set(name string, v expand.Variable) error {
 	switch v.Kind {
 	case expand.Indexed:
-		s.vars.set(name, variable{isList: true, list: v.List})
+		s.set(name, variable{isList: true, list: v.List})
 	case expand.String:
-		s.vars.set(name, scalar(v.Str))
+		s.set(name, scalar(v.Str))
 	default:
 		s.vars.del(name)
 	}

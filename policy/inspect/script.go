@@ -18,6 +18,9 @@ func digest(b []byte) string {
 // scriptFile reads a file that is about to be run and looks through it. The
 // language is told by the shebang when lang is "".
 func (w *walker) scriptFile(c *call, v word, lang language) {
+	if v.s == "-" && !v.opaque {
+		v.s = "/dev/stdin"
+	}
 	if v.opaque || v.s == "" {
 		c.opaque = "runs a script known only when it runs"
 		return

@@ -7,6 +7,33 @@ import (
 	"sallyport/sandbox"
 )
 
+// disk takes the devices a partition tool names as written, unless it is only
+// asked to list.
+func (c *call) disk() {
+	lists := false
+	for _, f := range []string{"-l", "--list", "-p", "--print", "-Q", "-D", "-E", "-I", "-i", "-v", "--show", "-s", "-a", "-j", "-n"} {
+		lists = lists || c.flag(f)
+	}
+	for _, a := range c.args {
+		switch a.s {
+		case "print", "list", "status", "luksDump", "isLuks", "id-ctrl", "id-ns", "smart-log", "unit":
+			lists = true
+		}
+	}
+	for _, f := range []string{"-C", "-Z", "-z", "--zero-superblock", "-f", "-d", "-o", "-w"} {
+		lists = lists && !c.flag(f)
+	}
+	for _, a := range c.args {
+		switch {
+		case !strings.Contains(a.s, "/") && !a.opaque:
+		case lists:
+			c.reads(a)
+		default:
+			c.writes(a)
+		}
+	}
+}
+
 // find follows -exec and its kin, and -delete, once for every starting point.
 func (c *call) find() {
 	args := c.s.argv[1:]
@@ -35,10 +62,14 @@ func (c *call) find() {
 	for _, r := range roots {
 		c.reads(r)
 	}
+	found := filtered(args, roots)
+	for _, r := range found {
+		c.reads(r)
+	}
 	for i := 0; i < len(args); i++ {
 		switch args[i].s {
 		case "-delete":
-			for _, r := range roots {
+			for _, r := range found {
 				c.removes(r)
 			}
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
@@ -50,10 +81,52 @@ func (c *call) find() {
 			for end < len(args) && args[end].s != ";" && args[end].s != "+" {
 				end++
 			}
-			c.findExec(args[i+1:end], roots)
+			c.findExec(args[i+1:end], found)
 			i = end
 		}
 	}
+}
+
+// filtered are the paths that {} may stand for: the starting points, or where
+// tests narrow them down, what lies beneath.
+func filtered(tests, roots []word) []word {
+	beneath := ""
+	for i, t := range tests {
+		arg := ""
+		if i+1 < len(tests) {
+			arg = tests[i+1].s
+		}
+		switch strings.TrimPrefix(t.s, "-") {
+		case "name", "iname":
+			if strings.Trim(arg, "*?") != "" && !strings.Contains(arg, "/") {
+				beneath = "/**/" + arg
+			}
+		case "path", "ipath", "wholename", "iwholename":
+			beneath = max(beneath, "/**")
+			if base := path.Base(arg); strings.Trim(base, "*?./") != "" && beneath == "/**" {
+				beneath += "/" + base
+			}
+		case "regex", "iregex", "lname", "samefile", "inum":
+			beneath = max(beneath, "/**")
+		case "size", "mtime", "atime", "ctime", "mmin", "amin", "cmin", "newer", "user", "group", "uid", "gid", "perm", "empty", "links",
+			"executable", "nouser", "nogroup", "fstype", "mindepth":
+			beneath = max(beneath, "/**")
+		case "newermt", "anewer", "cnewer":
+			beneath = max(beneath, "/**")
+		case "o", "or", ",", "not":
+			if t.s == "-o" || t.s == "-or" || t.s == "," {
+				beneath = min(beneath, "/**")
+			}
+		}
+	}
+	if beneath == "" {
+		return roots
+	}
+	out := make([]word, len(roots))
+	for i, r := range roots {
+		out[i] = word{s: strings.TrimRight(r.s, "/") + beneath, opaque: r.opaque}
+	}
+	return out
 }
 
 // findExec runs a -exec command with each starting point in the place of {}.
@@ -170,8 +243,8 @@ func (c *call) vim() {
 			c.shell(word{s: t[i+1:]}, "-c")
 		}
 		if i := strings.Index(t, "system("); i >= 0 {
-			if lits, _, _ := literals("(", t[i+len("system("):]); len(lits) > 0 {
-				c.shell(word{s: lits[0]}, "system()")
+			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
+				c.shell(word{s: a.lits[0]}, "system()")
 			}
 		}
 	}

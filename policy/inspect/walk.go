@@ -5,10 +5,14 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"sallyport/policy"
 )
 
 // walker goes through one text in one shell. It is copied where the shell
+
 // forks; the facts are gathered in the inspection they share.
+
 type walker struct {
 	in    *inspection
 	sc    *scope
@@ -19,14 +23,18 @@ type walker struct {
 	depth int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
-	funcs   []*syntax.Stmt // bodies of the functions on the way down
-	escapes *[]*scope      // states in which an expansion may fail, which ends the line
-	forks   int            // pipes and background jobs since the innermost function began
+	funcs   []*syntax.Stmt       // bodies of the functions on the way down
+	escapes *[]*scope            // states in which an expansion may fail, which ends the line
+	turns   []*[]*scope          // states in which the loops around may end early, outermost first
+	calls   *[]*scope            // states in which the function around may return
+	locals  *map[string]variable // variables of the function around, as they were before
+	forks   int                  // pipes and background jobs since the innermost function began
 }
 
 func known(s string) *string { return &s }
 
 // within is a walker for what a command runs: in a shell of its own when forked.
+
 func (w *walker) within(via string, forked bool) *walker {
 	c := *w
 	c.depth++
@@ -35,13 +43,15 @@ func (w *walker) within(via string, forked bool) *walker {
 	}
 	if forked {
 		c.sc = w.sc.fork()
-		c.escapes = nil
+		c.escapes, c.turns, c.calls = nil, nil, nil
 	}
 	return &c
 }
 
 // text walks a command text. A text that cannot be parsed makes the facts
+
 // opaque.
+
 func (w *walker) text(text string) { w.textWithin(text, maxText) }
 
 func (w *walker) textWithin(text string, limit int) {
@@ -49,7 +59,7 @@ func (w *walker) textWithin(text string, limit int) {
 		w.in.opaque("texts inside texts, deeper than can be looked at")
 		return
 	}
-	f, reason := parse(text, limit)
+	f, reason := w.in.parse(text, limit)
 	if reason != "" {
 		w.in.opaque(reason)
 		w.in.scanLines(text, "")
@@ -61,8 +71,11 @@ func (w *walker) textWithin(text string, limit int) {
 }
 
 // lines walks the statements of a whole text. An expansion that fails ends the
+
 // line it stands in, not the text: what the line would have changed later may
+
 // not have happened.
+
 func (w *walker) lines(list []*syntax.Stmt) {
 	if w.escapes != nil {
 		w.stmts(list)
@@ -76,7 +89,11 @@ func (w *walker) lines(list []*syntax.Stmt) {
 			continue
 		}
 		for _, st := range states {
-			st.dead = w.sc.dead
+			st.dead = goesOn
+			if w.sc.dead != goesOn {
+				*w.sc = *st
+				continue
+			}
 			w.sc.become(w.sc.fork(), st)
 		}
 		states = states[:0]
@@ -84,6 +101,7 @@ func (w *walker) lines(list []*syntax.Stmt) {
 }
 
 // mayFail notes that an expansion may fail here.
+
 func (w *walker) mayFail() {
 	if w.escapes != nil && len(*w.escapes) < maxItems {
 		*w.escapes = append(*w.escapes, w.sc.fork())
@@ -92,6 +110,12 @@ func (w *walker) mayFail() {
 
 func (w *walker) stmts(list []*syntax.Stmt) {
 	for _, s := range list {
+		if w.sc.dead != goesOn {
+			d := *w
+			d.sc = w.sc.fork()
+			d.sc.dead = goesOn
+			w = &d
+		}
 		w.stmt(s)
 	}
 }
@@ -118,7 +142,9 @@ func (w *walker) stmt(s *syntax.Stmt) {
 }
 
 // redirect records the redirects of a compound command and makes a known
+
 // standard input of its here-documents.
+
 func (w *walker) redirect(s *syntax.Stmt) {
 	w.redirSubsts(s.Redirs)
 	if in, ok := w.input(s.Redirs); ok {
@@ -132,7 +158,9 @@ func (w *walker) redirect(s *syntax.Stmt) {
 }
 
 // hasCall reports whether a compound command surely leads to a simple command
+
 // that will carry its redirects.
+
 func hasCall(c syntax.Command) bool {
 	switch c.(type) {
 	case *syntax.Block, *syntax.Subshell:
@@ -160,9 +188,9 @@ func (w *walker) command(s *syntax.Stmt) {
 		w.cases(c)
 	case *syntax.FuncDecl:
 		if c.Name != nil {
-			f := function{body: c.Body, src: w.src, called: new(bool)}
-			w.sc.funcs.set(c.Name.Value, f)
-			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, f: f, w: w.within("", true)})
+			b := body{stmt: c.Body, src: w.src, called: new(bool)}
+			w.sc.funcs.set(c.Name.Value, function{bodies: []body{b}})
+			w.in.declared = append(w.in.declared, declared{name: c.Name.Value, body: b, w: w.within("", true)})
 		} else {
 			w.in.opaque("a function without a name")
 		}
@@ -191,14 +219,34 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		w.pipe(c)
 	case syntax.AndStmt:
 		w.stmt(c.X)
+		from := w.sc.get("PWD")
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
+		w.arrived(from)
 	default: // ||
 		w.stmt(c.X)
 		w.maybe(func(w *walker) { w.stmt(c.Y) })
 	}
 }
 
+// arrived takes cd after && as done when it leads from one directory of the
+
+// workspace to another: where it fails, what follows stays in the workspace.
+
+func (w *walker) arrived(from variable) {
+	now := w.sc.get("PWD")
+	if len(from.alts) != 1 || len(now.alts) != 2 || now.unknown || now.alts[0] != from.alts[0] {
+		return
+	}
+	for _, dir := range now.alts {
+		if s := w.in.scope(dir); s != policy.ScopeWorkspace && s != policy.ScopeTemp {
+			return
+		}
+	}
+	w.sc.vars.set("PWD", scalar(now.alts[1]))
+}
+
 // maybe walks what may or may not run.
+
 func (w *walker) maybe(f func(*walker)) {
 	before := w.sc.fork()
 	f(w)
@@ -223,19 +271,32 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if ok {
 		right.stdin = &out
 	}
-	right.stmt(c.Y)
+	if w.sc.piped {
+		right.sc = w.sc
+		right.maybe(func(r *walker) { r.stmt(c.Y) })
+	} else {
+		right.stmt(c.Y)
+	}
 	if end := len(w.in.facts.Cmds); end > mid && mid > from {
 		feeds := w.in.head(mid, end)
 		for i := from; i < mid; i++ {
-			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" {
+			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" && !slices.ContainsFunc(cmd.Via[min(len(w.via), len(cmd.Via)):], captured) {
 				cmd.Feeds = feeds
 			}
 		}
 	}
 }
 
+// captured reports a way down into what does not write to this pipe.
+
+func captured(via string) bool {
+	return strings.HasSuffix(via, "()") || via == "subscript" || via == "trap"
+}
+
 // head is the program that really stands first in facts[from:to]: what a chain
+
 // of wrappers runs.
+
 func (in *inspection) head(from, to int) string {
 	if from < 0 || from >= to {
 		return ""
@@ -252,161 +313,25 @@ func (in *inspection) head(from, to int) string {
 }
 
 // transparent wrappers hand their standard streams to what they run.
+
 var transparent = map[string]bool{
 	"sudo": true, "doas": true, "env": true, "nice": true, "ionice": true, "nohup": true, "setsid": true, "stdbuf": true,
 	"timeout": true, "command": true, "builtin": true, "exec": true, "busybox": true, "toybox": true, "unshare": true,
 	"nsenter": true, "chroot": true, "flock": true, "time": true,
 }
 
-func (w *walker) branch(c *syntax.IfClause) {
-	w.stmts(c.Cond)
-	before := w.sc.fork()
-	w.stmts(c.Then)
-	then := w.sc.fork()
-	*w.sc = *before
-	if c.Else != nil {
-		w.branch(c.Else)
-	}
-	other := w.sc.fork()
-	w.sc.become(then, other)
-}
-
 // while walks a loop twice: the second time with whatever the first changed
+
 // also unknown, which stands for all further turns.
-func (w *walker) while(c *syntax.WhileClause) {
-	w.maybe(func(w *walker) {
-		before := w.sc.fork()
-		w.stmts(c.Cond)
-		w.stmts(c.Do)
-		changed := false
-		for n := range w.sc.vars.changed(&before.vars) {
-			v := w.sc.get(n)
-			if old, ok := before.variable(n); !ok || !old.equal(v) {
-				v.unknown = true
-				if v.isList {
-					v = unknowable
-				}
-				w.sc.vars.set(n, v)
-				changed = true
-			}
-		}
-		if changed {
-			w.stmts(c.Do)
-		}
-		w.sc.dead = false
-	})
-}
 
-func (w *walker) loop(c *syntax.ForClause) {
-	switch l := c.Loop.(type) {
-	case *syntax.WordIter:
-		w.forEach(c, l)
-	case *syntax.CStyleLoop:
-		w.arith(l.Init)
-		w.arith(l.Cond)
-		w.arith(l.Post)
-		w.while(&syntax.WhileClause{Do: c.Do})
-	}
-}
+// landed joins the states in which a loop or a function was left early, after
 
-func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
-	w.substs(l.Items)
-	items := w.sc.params
-	if l.InPos.IsValid() {
-		items = w.fields(l.Items)
-	} else if !w.sc.args {
-		items = []word{{opaque: true}}
-	}
-	if len(items) > maxItems {
-		items = append(items[:maxItems:maxItems], word{opaque: true})
-	}
-	if c.Select {
-		items = append(slices.Clone(items), word{opaque: true})
-	}
-	for _, it := range items {
-		if it.opaque {
-			w.sc.vars.set(l.Name.Value, unknowable)
-		} else {
-			w.sc.vars.set(l.Name.Value, scalar(it.s))
-		}
-		w.stmts(c.Do)
-	}
-	w.sc.dead = false
-}
-
-func (w *walker) cases(c *syntax.CaseClause) {
-	w.substs([]*syntax.Word{c.Word})
-	before := w.sc.fork()
-	result := before.fork()
-	for _, it := range c.Items {
-		w.substs(it.Patterns)
-		*w.sc = *before.fork()
-		w.stmts(it.Stmts)
-		arm := w.sc.fork()
-		joined := result.fork()
-		joined.become(result, arm)
-		result = joined
-	}
-	*w.sc = *result
-}
+// it.
 
 // arith walks the substitutions in an arithmetic expression and performs its
+
 // assignments.
-func (w *walker) arith(e syntax.ArithmExpr) {
-	if e == nil {
-		return
-	}
-	w.node(e)
-	x := &expander{w: w, src: w.src}
-	if x.sums(e) {
-		w.evaluate(e)
-		return
-	}
-	syntax.Walk(e, func(n syntax.Node) bool {
-		if b, ok := n.(*syntax.BinaryArithm); ok && strings.HasSuffix(b.Op.String(), "=") {
-			if wd, ok := b.X.(*syntax.Word); ok && wd.Lit() != "" {
-				w.sc.vars.set(wd.Lit(), unknowable)
-			}
-		}
-		return true
-	})
-}
 
-func (w *walker) test(t syntax.TestExpr) {
-	switch t := t.(type) {
-	case *syntax.BinaryTest:
-		w.test(t.X)
-		w.test(t.Y)
-	case *syntax.UnaryTest:
-		w.test(t.X)
-		if wd, ok := t.X.(*syntax.Word); ok {
-			w.subscript(w.one(wd).s)
-		}
-	case *syntax.ParenTest:
-		w.test(t.X)
-	case *syntax.Word:
-		w.substs([]*syntax.Word{t})
-	}
-}
-
-// subscript walks the substitutions bash performs in an array subscript even
-// when it was quoted: [[ -v 'a[$(cmd)]' ]].
-func (w *walker) subscript(s string) {
-	i := strings.IndexByte(s, '[')
-	if i < 0 || !strings.ContainsAny(s[i:], "$`") {
-		return
-	}
-	wd, err := syntax.NewParser().Document(strings.NewReader(s[i:]))
-	if err != nil {
-		w.in.opaque("an array subscript that does not parse")
-		return
-	}
-	c := w.within("subscript", true)
-	c.src = s[i:]
-	c.substs([]*syntax.Word{wd})
-}
-
-// substs walks the commands that the expansion of words runs.
 func (w *walker) substs(words []*syntax.Word) {
 	for _, wd := range words {
 		if wd != nil {
@@ -418,6 +343,7 @@ func (w *walker) substs(words []*syntax.Word) {
 }
 
 // node walks every substitution beneath a node, each in a shell of its own.
+
 func (w *walker) node(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -431,12 +357,18 @@ func (w *walker) node(n syntax.Node) {
 			if n.Excl || n.Slice != nil || n.Index != nil {
 				w.mayFail()
 			}
+			if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word.Lit() == "P" && n.Param != nil {
+				w.prompted(n.Param.Value)
+			}
 		case *syntax.ArithmExp:
 			w.mayFail()
+			w.numeric(n.X)
 		}
 		return true
 	})
 }
+
+// prompted walks what ${x@P} runs: the substitutions in the value of x.
 
 func (w *walker) inner(via string, stmts []*syntax.Stmt) {
 	if w.depth > maxNest {
@@ -446,82 +378,4 @@ func (w *walker) inner(via string, stmts []*syntax.Stmt) {
 	c := w.within(via, true)
 	c.stdin, c.fed, c.redirs = nil, "", nil
 	c.stmts(stmts)
-}
-
-func (w *walker) redirSubsts(rs []*syntax.Redirect) {
-	for _, r := range rs {
-		w.substs([]*syntax.Word{r.Word})
-		if r.Hdoc != nil {
-			w.node(r.Hdoc)
-		}
-	}
-}
-
-// input is the known standard input that redirects give.
-func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
-	for _, r := range slices.Backward(rs) {
-		if r.N != nil && r.N.Value != "0" {
-			continue
-		}
-		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			if r.Hdoc == nil {
-				return known(""), true
-			}
-			d := w.hdoc(r)
-			if d.opaque {
-				return known(d.s), true
-			}
-			return known(d.s), true
-		case syntax.WordHdoc:
-			if d := w.one(r.Word); !d.opaque {
-				return known(d.s + "\n"), true
-			}
-			return nil, true
-		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
-			return nil, true
-		}
-	}
-	return nil, false
-}
-
-func (w *walker) hdoc(r *syntax.Redirect) word {
-	if quoted(r.Word) {
-		var b strings.Builder
-		for _, p := range r.Hdoc.Parts {
-			if l, ok := p.(*syntax.Lit); ok {
-				b.WriteString(l.Value)
-			}
-		}
-		return word{s: b.String()}
-	}
-	d := w.document(r.Hdoc)
-	if r.Op == syntax.DashHdoc {
-		d.s = tabs(d.s)
-	}
-	return d
-}
-
-func tabs(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimLeft(l, "\t")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// quoted reports whether a here-document's delimiter is quoted, so that its
-// body is taken as it stands.
-func quoted(wd *syntax.Word) bool {
-	for _, p := range wd.Parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			if strings.Contains(p.Value, `\`) {
-				return true
-			}
-		default:
-			return true
-		}
-	}
-	return false
 }

@@ -7,15 +7,26 @@ import (
 )
 
 // special looks at programs whose arguments the table cannot describe. The
+
 // switch is long because it is the one list of them.
+
 func (c *call) special() {
 	switch c.name {
 	case "env":
 		c.env()
+	case "command", "builtin", "exec":
+		if !c.flag("-v") && !c.flag("-V") {
+			c.runs(c.args)
+		}
+	case "mdadm", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "blkdiscard", "hdparm", "nvme", "cryptsetup", "e2fsck", "fsck", "tune2fs", "resize2fs", "swapon", "swapoff", "losetup":
+		c.disk()
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
 	case "su", "runuser":
 		c.trailing("-c")
+		if !c.flag("-c") {
+			c.stdinShell()
+		}
 	case "sudo", "doas":
 		c.sudo()
 	case "watch", "ssh", "parallel":
@@ -48,6 +59,10 @@ func (c *call) special() {
 		c.awk()
 	case "python", "perl", "ruby", "node", "php", "lua":
 		c.interpreter()
+	case "nc":
+		if len(c.args) > 1 {
+			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
+		}
 	case "socat":
 		c.socat()
 	case "ssh-keygen":
@@ -73,6 +88,7 @@ func (c *call) special() {
 }
 
 // env drops the assignments before the command env runs, and splits -S.
+
 func (c *call) env() {
 	argv := c.args
 	if v, ok := c.value("-S"); ok {
@@ -89,8 +105,12 @@ func (c *call) env() {
 		if !ok || strings.Contains(n, "/") {
 			break
 		}
+		if strings.HasPrefix(n, "BASH_FUNC_") {
+			d.within("BASH_FUNC", true).maybeText(strings.TrimPrefix(v, "()"))
+		}
 		d.sc.exports.set(n, v)
-		d.sc.vars.set(n, scalar(v))
+		d.sc.set(n, scalar(v))
+		c.setting(n, word{s: v, opaque: argv[0].opaque})
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
@@ -99,9 +119,19 @@ func (c *call) env() {
 }
 
 // shellProgram walks what a shell is told to run: -c text, a script, or its
+
 // standard input.
+
 func (c *call) shellProgram() {
 	d := c.inner(c.name)
+	for _, name := range []string{"BASH_ENV", "ENV"} {
+		if _, ok := d.sc.exports.get(name); !ok {
+			continue
+		}
+		for _, file := range d.sc.get(name).alts {
+			d.scriptFile(c, word{s: file, opaque: strings.ContainsAny(file, "$`<")}, langShell)
+		}
+	}
 	if c.flag("-c") {
 		args := c.args
 		if len(args) == 0 {
@@ -134,18 +164,22 @@ func (c *call) shellProgram() {
 }
 
 // stdinShell walks a known standard input as shell text.
+
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
 		return
 	}
 	d := c.inner(c.name)
+	d.sc.params, d.sc.args = c.args, true
 	text := *c.w.stdin
 	d.stdin, d.fed = nil, ""
 	d.text(text)
 }
 
 // trailing walks an option's text when it stands after the operands, as in
+
 // su root -c TEXT.
+
 func (c *call) trailing(flag string) {
 	for i, a := range c.args {
 		if a.s == flag && i+1 < len(c.args) {
@@ -167,20 +201,25 @@ func (c *call) sudo() {
 	for len(argv) > 0 && strings.Contains(argv[0].s, "=") {
 		n, v, _ := strings.Cut(argv[0].s, "=")
 		d.sc.exports.set(n, v)
+		c.setting(n, word{s: v, opaque: argv[0].opaque})
 		argv = argv[1:]
 	}
 	if len(argv) > 0 {
 		d.run(simple{argv: argv, pos: -1})
+	} else if c.flag("-s") || c.flag("-i") {
+		c.stdinShell()
 	}
 }
 
 // joined walks operands that the program joins into one shell text.
+
 func (c *call) joined() {
 	args := c.args
 	switch c.name {
 	case "ssh":
 		if len(args) < 2 {
 			c.sshOptions()
+			c.stdinShell()
 			return
 		}
 		args = args[1:]
@@ -194,6 +233,9 @@ func (c *call) joined() {
 		}
 	}
 	if len(args) < 1 {
+		if c.name == "parallel" {
+			c.stdinShell()
+		}
 		return
 	}
 	if c.name == "watch" && c.flag("-x") {
@@ -225,6 +267,7 @@ func (c *call) sshOptions() {
 }
 
 // xargs appends what its standard input is known to hold.
+
 func (c *call) xargs() {
 	if len(c.args) == 0 {
 		return
@@ -232,16 +275,7 @@ func (c *call) xargs() {
 	extra := []word{{s: "<stdin>", opaque: true}}
 	if c.w.stdin != nil {
 		extra = nil
-		sep := func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }
-		if c.flag("-0") {
-			sep = func(r rune) bool { return r == 0 }
-		}
-		for _, f := range strings.FieldsFunc(*c.w.stdin, sep) {
-			extra = append(extra, word{s: strings.Trim(f, `'"`)})
-			if len(extra) > maxItems {
-				break
-			}
-		}
+		extra = c.items(*c.w.stdin)
 	}
 	in, isIn := c.value("-I")
 	if v, ok := c.value("-i"); ok {
@@ -267,7 +301,37 @@ func (c *call) xargs() {
 	}
 }
 
+// items are what xargs reads from its standard input.
+
+func (c *call) items(in string) (out []word) {
+	sep := " \n\t"
+	_, by := c.value("-I")
+	switch {
+	case c.flag("-0"):
+		sep = "\x00"
+	case by || c.flag("-i"):
+		sep = "\n"
+	}
+	if d, ok := c.value("-d"); ok {
+		sep = escapes(d.s)
+	}
+	for _, f := range strings.FieldsFunc(in, func(r rune) bool { return strings.ContainsRune(sep, r) }) {
+		if sep != "\x00" {
+			f = strings.TrimLeft(f, " \t")
+		}
+		if sep == " \n\t" {
+			f = strings.Trim(f, `'"`)
+		}
+		if len(out) == maxItems {
+			return append(out, word{s: "<stdin>", opaque: true})
+		}
+		out = append(out, word{s: f})
+	}
+	return out
+}
+
 // afterSub follows the command after a subcommand that runs one.
+
 func (c *call) afterSub(subs ...string) {
 	if len(c.args) < 2 {
 		return
@@ -296,84 +360,15 @@ func (c *call) afterSub(subs ...string) {
 }
 
 // dockerValues are options of docker run and exec that take a value.
-var dockerValues = set(`-v --volume -e --env -p --publish -w --workdir -u --user --name --network --net --entrypoint -h --hostname
- -l --label --mount --device --cap-add --cap-drop --security-opt --env-file --add-host --dns --cpus -m --memory --pid --ipc --uts
- --userns --gpus --platform --restart --ulimit --tmpfs --log-driver --log-opt --shm-size --volumes-from --runtime --pull
- --cidfile --ip --link --expose --group-add --stop-signal --stop-timeout --detach-keys -a --attach --cgroupns --cpu-shares --cpuset-cpus
- --health-cmd --health-interval --annotation --index -f --file --project-name --profile`)
 
 // container follows docker run IMAGE CMD… and docker exec NAME CMD….
-func (c *call) container() {
-	args := c.args
-	if len(args) > 0 && (args[0].s == "compose" || args[0].s == "container") {
-		args = args[1:]
-	}
-	if len(args) < 2 || args[0].s != "run" && args[0].s != "exec" && args[0].s != "create" {
-		return
-	}
-	args = args[1:]
-	var entry word
-	for len(args) > 0 && strings.HasPrefix(args[0].s, "-") {
-		name, val, has := strings.Cut(args[0].s, "=")
-		used := 1
-		if dockerValues[name] && !has && len(args) > 1 {
-			val, used = args[1].s, 2
-		}
-		switch name {
-		case "-v", "--volume":
-			if host, _, ok := strings.Cut(val, ":"); ok && strings.ContainsAny(host, "/~.") {
-				c.writes(word{s: host})
-			}
-		case "--mount":
-			for _, kv := range strings.Split(val, ",") {
-				if k, v, ok := strings.Cut(kv, "="); ok && (k == "source" || k == "src") && strings.HasPrefix(v, "/") {
-					c.writes(word{s: v})
-				}
-			}
-		case "--entrypoint":
-			entry = word{s: val}
-		case "--device":
-			host, _, _ := strings.Cut(val, ":")
-			c.writes(word{s: host})
-		}
-		args = args[used:]
-	}
-	if len(args) < 1 {
-		return
-	}
-	argv := args[1:]
-	if entry.s != "" {
-		argv = append([]word{entry}, argv...)
-	}
-	if len(argv) > 0 {
-		d := c.inner(c.name)
-		d.sc.vars.set("PWD", unknowable)
-		d.run(simple{argv: argv, pos: -1})
-	}
-}
+
+// addFlags adds an option to flags in the form rules see.
 
 // kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
-func (c *call) kubectl() {
-	if len(c.args) == 0 {
-		return
-	}
-	if s := c.args[0].s; s != "exec" && s != "run" && s != "debug" {
-		return
-	}
-	for i, a := range c.s.argv {
-		if a.s == "--" && i+1 < len(c.s.argv) {
-			d := c.inner(c.name)
-			d.sc.vars.set("PWD", unknowable)
-			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
-			return
-		}
-	}
-	if c.args[0].s == "exec" && len(c.args) > 2 {
-		c.runs(c.args[2:])
-	}
-}
 
 // remoteCopy records the hosts that operands of the form host:path name.
+
 func (c *call) remoteCopy() {
 	for i, a := range c.args {
 		host, _, ok := strings.Cut(a.s, ":")

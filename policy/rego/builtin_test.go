@@ -2,8 +2,10 @@ package rego
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
+	"github.com/open-policy-agent/opa/v1/tester"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -20,4 +22,20 @@ func TestBuiltinRules(t *testing.T) {
 	assert.Empty(t, report.Uncovered, "rules no test makes fire")
 	assert.GreaterOrEqual(t, report.Coverage, 85.0)
 	t.Logf("%d passed, coverage %.1f %%", report.Passed, report.Coverage)
+}
+
+// Plain `opa test policies/` loads and passes the same files: the tester's own
+// loader is what that command runs.
+func TestPlainOPATestPasses(t *testing.T) {
+	t.Parallel()
+	modules, store, err := tester.Load([]string{filepath.Join("..", "..", "policies")}, nil)
+	require.NoError(t, err)
+	results, err := tester.NewRunner().SetStore(store).SetModules(modules).RunTests(context.Background(), nil)
+	require.NoError(t, err)
+	n := 0
+	for r := range results {
+		n++
+		assert.True(t, r.Pass(), "%s", r)
+	}
+	assert.Positive(t, n)
 }

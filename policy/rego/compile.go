@@ -131,6 +131,9 @@ func (g *generation) prepare(ctx context.Context) error {
 		return err
 	}
 	learnReads(g.rules, compiler)
+	for _, r := range g.rules {
+		g.byID[r.ID] = r
+	}
 	g.store = inmem.NewFromObjectWithOpts(doc, inmem.OptReturnASTValuesOnRead(true), inmem.OptRoundTripOnWrite(false))
 	query, err := oparego.New(
 		oparego.Query(g.entry()),

@@ -84,6 +84,9 @@ func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
 func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("judge the call: %w", ctx.Err())
+	}
 	opts = append([]oparego.EvalOption{oparego.EvalParsedInput(ast.NewObject(items...))}, opts...)
 	rs, err := g.query.Eval(ctx, opts...)
 	switch {
@@ -207,6 +210,14 @@ func (g *generation) join(in Input, f policy.Facts, hits []fired) policy.Decisio
 	if len(counted) == 0 {
 		h := broken("policy.undefined", "", "only shadowed rules speak of this", "ask the person you work for")
 		d.Tier, d.Verdict, d.Rules = h.Tier, h.Verdict, append(d.Rules, h.RuleHit)
+	}
+	if highest := g.data.Agent(in.Call.Name).MaxTier; d.Tier > highest {
+		d.Verdict = policy.Deny
+		d.Rules = append(d.Rules, policy.RuleHit{
+			ID: "policy.max-tier", Tier: d.Tier, Verdict: policy.Deny,
+			Reason: fmt.Sprintf("the policy lets this agent act up to %s and the call is %s", highest, d.Tier),
+			Remedy: "ask whoever owns the policy data (agents) for a higher tier",
+		})
 	}
 	slices.SortStableFunc(d.Rules, stricterFirst)
 	d.Rules = slices.Compact(d.Rules)

@@ -118,3 +118,30 @@ func strip(s map[string]any, path string, missing *[]string) {
 		}
 	}
 }
+
+// The reference in docs/policy.md names every part of the input and says what
+// the schema says of it.
+func TestReferenceIsTheSchema(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "policies", "schema", "input.json"))
+	require.NoError(t, err)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "policy.md"))
+	require.NoError(t, err)
+	var walk func(schema map[string]any, prefix string)
+	walk = func(schema map[string]any, prefix string) {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			property := p.(map[string]any)
+			row := "| `" + prefix + name + "` |"
+			assert.Contains(t, string(page), row)
+			assert.Contains(t, string(page), property["description"].(string)+" |", row)
+			walk(property, prefix+name+".")
+			if items, ok := property["items"].(map[string]any); ok {
+				walk(items, prefix+name+"[_].")
+			}
+		}
+	}
+	walk(schema, "input.")
+}

@@ -34,9 +34,12 @@ func chromium(t *testing.T) context.Context {
 	if err != nil {
 		t.Skip("no chromium on this machine: apt-get install chromium")
 	}
+	scratch, err := os.MkdirTemp("", "sp") // short: the browser makes a socket in it
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(scratch) })
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Env("TMPDIR="+scratch), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 	)...)
 	t.Cleanup(cancel)

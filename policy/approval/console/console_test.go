@@ -214,6 +214,11 @@ func TestSessionGrantAndRevoke(t *testing.T) {
 	l3 := f.ask(t, func(a *approval.Ask) { a.Decision.Tier = policy.L3 })
 	_, show = b.get(t, "/console/requests/"+l3.ID)
 	require.NotContains(t, show, "For this session")
+	status, page := b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}})
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, page, "tick that you have looked at all of it")
+	status, _ = b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}, "read": {"1"}})
+	require.Equal(t, http.StatusOK, status)
 	cut := f.ask(t, func(a *approval.Ask) { a.Subject.Tool, a.Show.Cut = "x", []string{"diff: half of it"} })
 	_, show = b.get(t, "/console/requests/"+cut.ID)
 	require.NotContains(t, show, "For this session")
@@ -328,4 +333,32 @@ func TestEventsAreLive(t *testing.T) {
 		}
 	}
 	require.JSONEq(t, `{"kind":"approval.requested","request":"`+r.ID+`"}`, data)
+}
+
+func TestOneLoginHasSoManyStreams(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.signIn(t, ann)
+	for range 16 {
+		res, err := b.Get(f.url + "/console/events")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	status, _ := b.get(t, "/console/events")
+	require.Equal(t, http.StatusTooManyRequests, status)
+}
+
+func TestFreezeOneAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.ask(t)
+	b := f.signIn(t, ann)
+	_, page := b.get(t, "/console/requests/"+r.ID)
+	require.Contains(t, page, "Freeze this agent")
+	b.post(t, "/console/freeze", url.Values{"agent": {"claude-code"}})
+	frozen, _ := f.desk.Frozen("claude-code")
+	require.True(t, frozen)
+	frozen, _ = f.desk.Frozen("codex")
+	require.False(t, frozen)
 }

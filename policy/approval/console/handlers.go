@@ -153,6 +153,10 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request, s *session) {
 	o := approval.ApproveOptions{
 		Scope: approval.Reach(r.PostFormValue("scope")), Note: r.PostFormValue("note"), Shown: r.PostFormValue("shown"),
 	}
+	if refused := c.unread(r); refused != "" {
+		c.message(w, s, http.StatusBadRequest, refused)
+		return
+	}
 	if o.Scope == "grant" {
 		g, err := c.grantOf(r)
 		if err != nil {
@@ -163,6 +167,16 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request, s *session) {
 	}
 	done, err := c.o.Desk.Approve(r.PathValue("id"), s.by(r), o)
 	c.decided(w, r, s, done, err)
+}
+
+// unread says what is wrong when an L3 call is approved without the tick that one
+// has looked at it.
+func (c *Console) unread(r *http.Request) string {
+	o, err := c.o.Desk.Get(r.PathValue("id"))
+	if err == nil && o.Tier >= policy.L3 && r.PostFormValue("read") == "" {
+		return "This call is L3. Go back and tick that you have looked at all of it; nothing was approved."
+	}
+	return ""
 }
 
 // grantOf reads the grant of an approval that reaches further.

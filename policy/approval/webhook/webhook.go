@@ -6,12 +6,15 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,6 +80,10 @@ type Options struct {
 	Tries   uint             // attempts for one message
 	Backoff time.Duration    // wait after the first failed attempt; then twice as long each time
 	Log     *slog.Logger     // nil: slog.Default
+
+	// Dropped, when set, is told of a message that was not queued because its
+	// target holds up too many.
+	Dropped func(target, request string)
 
 	// Redact is applied to every text before it leaves the machine; nil leaves
 	// texts as they are.
@@ -254,7 +261,11 @@ func (h *Hook) note(waiting map[string]approval.Request, e approval.Event) {
 // told more.
 func (h *Hook) due(waiting map[string]approval.Request) time.Duration {
 	now, next := h.o.Now(), time.Hour
-	for id, r := range waiting {
+	byAge := slices.SortedFunc(maps.Values(waiting), func(a, b approval.Request) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+	})
+	for _, r := range byAge {
+		id := r.ID
 		if !now.Before(r.Expires) {
 			continue // the desk's sweep says so soon
 		}
