@@ -117,7 +117,35 @@ func (g *grammar) statement() string {
 	}
 	g.depth++
 	defer func() { g.depth-- }()
-	switch g.pick(16) {
+	switch g.pick(30) {
+	case 16:
+		return g.of("break", "continue", "return", "return 1", "exit", "break 2", "exit 1 2", "return 2>&-")
+	case 17:
+		return "for i in 1 2; do " + g.statement() + "; " + g.of("break", "continue", ":", "break 2") + "; " + g.statement() + "; done"
+	case 18:
+		return g.of("f", "g", "rm") + "() { " + g.statement() + "; " + g.of("return", ":", "return 0") + "; " + g.statement() + "; }; " + g.of("f", "g", "rm") + " " + g.word()
+	case 19:
+		return g.of("local ", "declare ", "export ", "readonly ", "typeset ") + g.of("a", "b", "c") + "=" + g.word()
+	case 20:
+		return g.of("declare -l ", "declare -u ", "declare -i ", "declare -n ", "declare -r ") + g.of("a", "b", "c") + "=" + g.of("a", "b", "RM", "rm", "1+1")
+	case 21:
+		return "unset " + g.of("a", "b", "-f f", "-f rm", "c", "-v a")
+	case 22:
+		return "trap " + sq(g.statement()) + " " + g.of("EXIT", "DEBUG", "ERR", "RETURN")
+	case 23:
+		return g.statement() + " | { " + g.of("read a", "read -r a b", ":") + "; " + g.statement() + "; }"
+	case 24:
+		return "{ " + g.statement() + "; } " + g.of("&& ", "|| ", "; ") + g.statement()
+	case 25:
+		return g.of("shift", "set -e", "set -u", "set +B", "shopt -s lastpipe", "set -a", "shopt -s expand_aliases", "IFS=x", "IFS=", "set -f", "set -k")
+	case 26:
+		return "alias " + g.of("rm", "x", "git") + "=" + g.of("echo", "rm", "git", "'victim q'")
+	case 27:
+		return "! " + g.statement()
+	case 28:
+		return "printf -v " + g.of("a", "b", "$c") + " " + g.of("rm", "'%s' git", "x")
+	case 29:
+		return "echo " + sq(g.statement()) + " > s; " + g.of("bash s", ". ./s", "bash < s", "source ./s x y")
 	case 0:
 		return g.assignment()
 	case 1:
