@@ -215,7 +215,11 @@ func (w *walker) emit(s simple) (int, *call) {
 
 // read fills a fact from the arguments.
 func (w *walker) read(s simple, c *policy.Cmd) *call {
-	for _, a := range s.argv {
+	for i, a := range s.argv {
+		if i == maxShown {
+			c.Opaque.Args, c.Opaque.Reason = true, "more arguments than are shown"
+			break
+		}
 		c.Argv = append(c.Argv, a.s)
 		if a.opaque {
 			c.Opaque.Args, c.Opaque.Reason = true, "an argument is known only when it runs"
@@ -250,7 +254,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
 		c.Sub, args = args[0].s, args[1:]
 	}
-	for _, a := range args {
+	for _, a := range args[:min(len(args), maxShown)] {
 		c.Args = append(c.Args, a.s)
 	}
 	return cl

@@ -39,8 +39,10 @@ func (x *expander) fields(words []*syntax.Word) (out []word) {
 			out = append(out, word{s: lit})
 			continue
 		}
-		out = append(out, x.field(wd)...)
-		if len(out) > maxWords {
+		more := x.field(wd)
+		x.w.in.budget.words -= len(more)
+		out = append(out, more...)
+		if len(out) > maxWords || x.w.in.budget.words < 0 {
 			x.w.in.opaque("more words than can be looked at")
 			return out
 		}

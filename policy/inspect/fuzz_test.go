@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/policy"
+	"sallyport/sandbox"
 )
 
 // FuzzInspect: no text makes the inspector panic or run past its bounds. A
@@ -242,4 +245,26 @@ func (g *grammar) part() string {
 		return g.of("é", "日本", "\u00a0", "\u200b", "\u00e9x")
 	}
 	return g.of("rm", "x", "git", "-f", "--force")
+}
+
+// FuzzContent: no written bytes make the scan panic, whatever file they are.
+func FuzzContent(f *testing.F) {
+	for _, s := range []string{script50, "import os\nos.system('x')", `{"scripts":{"a":"rm -rf /"}}`, "all:\n\t$(RM) $@ ${X:a=b}\n", "BEGIN{system(\"x\")}", "s/a/b/e;w x", "\u202e\x00\xff", "q{", "a = [\"x\", f'{y}'", "eyJ.eyJ.x AKIA sk-ant-"} {
+		f.Add("a.sh", []byte(s))
+		f.Add("Makefile", []byte(s))
+		f.Add("a.py", []byte(s))
+		f.Add("package.json", []byte(s))
+		f.Add("x.awk", []byte(s))
+		f.Add("x.sed", []byte(s))
+	}
+	i := New(Options{})
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		facts, err := i.Inspect(context.Background(), policy.Call{Action: sandbox.Action{Workspace: root, Files: []sandbox.FileOp{
+			{Op: sandbox.OpWrite, Path: name, Write: &sandbox.Write{Content: b}},
+		}}})
+		require.NoError(t, err)
+		if facts.Opaque != nil {
+			require.NotContains(t, facts.Opaque.Reason, "gave up")
+		}
+	})
 }
