@@ -160,7 +160,7 @@ func (w *walker) recipes(text string, goals []string, given map[string]string) {
 		seen[g] = true
 		r, ok := rules[g]
 		if !ok {
-			r, ok = pattern1(rules, g)
+			r, ok = byPattern(rules, g)
 		}
 		if !ok {
 			continue
@@ -182,10 +182,10 @@ func (w *walker) recipeLine(l string) {
 	w.maybeText(l)
 }
 
-func pattern1(rules map[string]recipe, goal string) (recipe, bool) {
-	for name, r := range rules {
+func byPattern(rules map[string]recipe, goal string) (recipe, bool) {
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		if pre, suf, ok := strings.Cut(name, "%"); ok && strings.HasPrefix(goal, pre) && strings.HasSuffix(goal, suf) {
-			return r, true
+			return rules[name], true
 		}
 	}
 	return recipe{}, false
