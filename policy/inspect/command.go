@@ -70,6 +70,10 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 
 // callOnce expands and runs a command in one world.
 func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+	if inner, ok := w.negated(c); ok {
+		w.within("", true).text(inner)
+		return
+	}
 	x := &expander{w: w, src: w.src}
 	argv := x.fields(c.Args)
 	if len(argv) == 0 {
@@ -99,6 +103,19 @@ func dropped(argv []word) []word {
 		}
 	}
 	return nil
+}
+
+// negated is the text of a subshell written !(…). The parser takes it for a
+// pattern, which it is only after shopt -s extglob; bash -c negates a subshell.
+func (w *walker) negated(c *syntax.CallExpr) (inner string, ok bool) {
+	if w.depth > 0 || len(c.Args) != 1 || len(c.Args[0].Parts) != 1 || len(c.Assigns) > 0 || strings.Contains(w.src, "extglob") {
+		return "", false
+	}
+	glob, ok := c.Args[0].Parts[0].(*syntax.ExtGlob)
+	if !ok || glob.Op != syntax.GlobExcept {
+		return "", false
+	}
+	return glob.Pattern.Value, true
 }
 
 // bareName adds the reading a clean shell gives to a command name that holds a
