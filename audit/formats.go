@@ -121,6 +121,10 @@ var formats = []format{
 	{"jwt", "eyJ", dotted, 40},
 }
 
+// shortestFormat is a lower bound of what formats and shapes match: a URL with
+// one-letter names, x://a:bcd@.
+const shortestFormat = 10
+
 // shapes are the secrets that a prefix alone does not tell. Group 1, where there
 // is one, is the secret. Each has a literal that every match contains.
 var shapes = []struct {
@@ -140,6 +144,9 @@ var shapes = []struct {
 }
 
 func findFormats(text string, hits []hit) []hit {
+	if len(text) < shortestFormat {
+		return hits
+	}
 	for i := range formats {
 		hits = formats[i].find(text, hits)
 	}
