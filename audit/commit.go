@@ -304,6 +304,9 @@ func (l *Log) store(batch []*waiter) error {
 }
 
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
+	if !l.space.low {
+		l.ahead.reserve(tx.Size())
+	}
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
 	var added []tlog.Hash

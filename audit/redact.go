@@ -112,23 +112,42 @@ func unprintable(c rune) bool { return c < ' ' && c != '\n' && c != '\t' && c !=
 func (r *Reader) redactRecord(rec *Record) {
 	var pointers []string
 	v := reflect.ValueOf(rec).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		pointer := "/" + jsonName(f)
-		switch class := fieldClasses[f.Name]; {
-		case class == plain || v.Field(i).IsZero():
-		case class == name:
-			if text, changed := r.redactName(v.Field(i).String()); changed {
-				v.Field(i).SetString(text)
-				pointers = append(pointers, pointer)
+	for _, f := range looked {
+		field := v.Field(f.index)
+		switch {
+		case field.IsZero():
+		case f.class == name:
+			if text, changed := r.redactName(field.String()); changed {
+				field.SetString(text)
+				pointers = append(pointers, f.pointer)
 			}
 		default:
-			r.redactValue(v.Field(i), pointer, &pointers)
+			r.redactValue(field, f.pointer, &pointers)
 		}
 	}
 	if len(pointers) > 0 {
 		rec.Redacted = append(slices.Clip(rec.Redacted), pointers...)
 	}
+}
+
+// lookedAt is a field of Record that is not plain.
+type lookedAt struct {
+	index   int
+	pointer string
+	class   class
+}
+
+var looked = fieldsLookedAt()
+
+func fieldsLookedAt() []lookedAt {
+	var out []lookedAt
+	for i := range reflect.TypeFor[Record]().NumField() {
+		f := reflect.TypeFor[Record]().Field(i)
+		if c := fieldClasses[f.Name]; c != plain {
+			out = append(out, lookedAt{i, "/" + jsonName(f), c})
+		}
+	}
+	return out
 }
 
 func jsonName(f reflect.StructField) string {
