@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sallyport/policy"
 	"sallyport/sandbox"
@@ -28,7 +29,7 @@ func Describe(c policy.Call, f policy.Facts, d policy.Decision) (Subject, Show) 
 		}
 	}
 	seen := map[Touch]bool{}
-	for _, x := range append(named(f), redirected(f)...) {
+	for _, x := range append(named(f), redirected(f, c.Workspace.Root)...) {
 		if t := (Touch{Op: x.Op, Path: x.Path, Guard: x.Guard}); !seen[t] {
 			seen[t] = true
 			show.Files = append(show.Files, t)
@@ -104,7 +105,7 @@ func risks(c policy.Call, f policy.Facts, show Show) []string {
 			add("It runs %s, which %s wrote through the tools.", cmd.Script.Path, cmd.Script.Author)
 		}
 	}
-	for _, x := range append(named(f), redirected(f)...) {
+	for _, x := range append(named(f), redirected(f, c.Workspace.Root)...) {
 		switch {
 		case x.Op == "read" || x.Op == "list" || x.Op == "glob" || x.Op == "search":
 			if x.Guard == policy.GuardSecret {
@@ -136,9 +137,15 @@ func named(f policy.Facts) []policy.FileFact {
 	return out
 }
 
+// quiet are the devices that hold nothing: writing or reading them says nothing.
+var quiet = map[string]bool{
+	"/dev/null": true, "/dev/zero": true, "/dev/full": true, "/dev/random": true, "/dev/urandom": true,
+	"/dev/tty": true, "/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true,
+}
+
 // redirected are the paths a shell would open for a command. Their content is not
 // known here.
-func redirected(f policy.Facts) []policy.FileFact {
+func redirected(f policy.Facts, root string) []policy.FileFact {
 	var out []policy.FileFact
 	for _, cmd := range f.Cmds {
 		for _, r := range cmd.Redirects {
@@ -146,9 +153,14 @@ func redirected(f policy.Facts) []policy.FileFact {
 			if r.Op == "<" {
 				op = "read"
 			}
-			if r.Path != "" {
-				out = append(out, policy.FileFact{Op: op, Path: r.Path, Scope: r.Scope, Guard: r.Guard})
+			if r.Path == "" || quiet[r.Path] {
+				continue
 			}
+			p := r.Path
+			if in, ok := strings.CutPrefix(p, root+"/"); ok && root != "" {
+				p = in
+			}
+			out = append(out, policy.FileFact{Op: op, Path: p, Scope: r.Scope, Guard: r.Guard})
 		}
 	}
 	return out

@@ -26,9 +26,12 @@ func TestDescribe(t *testing.T) {
 	facts := policy.Facts{
 		Cmds: []policy.Cmd{{
 			Program: "bash", Argv: []string{"bash", "deploy.sh", "$X"}, Via: []string{"sudo"},
-			Opaque:    policy.Opaque{Args: true, Reason: "$X comes from outside"},
-			Redirects: []policy.Redirect{{Op: ">", Path: "/etc/motd", Scope: policy.ScopeOutside}},
-			Script:    &policy.Script{Path: "ops/deploy.sh", SHA256: "5fa2", Author: "claude-code/s1"},
+			Opaque: policy.Opaque{Args: true, Reason: "$X comes from outside"},
+			Redirects: []policy.Redirect{
+				{Op: ">", Path: "/etc/motd", Scope: policy.ScopeOutside}, {Op: ">>", Path: "/work/demo/log.txt", Scope: policy.ScopeWorkspace},
+				{Op: "2>", Path: "/dev/null", Scope: policy.ScopeDevice},
+			},
+			Script: &policy.Script{Path: "ops/deploy.sh", SHA256: "5fa2", Author: "claude-code/s1"},
 			Targets: []policy.FileFact{
 				{Op: "exec", Path: "ops/deploy.sh", Scope: policy.ScopeWorkspace, Kind: "file", SHA256: "5fa2"},
 				{Op: "write", Path: ".github/workflows/ci.yml", Scope: policy.ScopeWorkspace, Kind: "file", Guard: policy.GuardCI, SHA256: "aa"},
@@ -46,7 +49,7 @@ func TestDescribe(t *testing.T) {
 		Scripts: map[string]string{"ops/deploy.sh": "5fa2"},
 	}, s)
 	require.Equal(t, []approval.Step{{
-		Depth: 1, Text: "bash deploy.sh '$X' > /etc/motd", Via: []string{"sudo"}, Note: "not fully known before it runs: $X comes from outside",
+		Depth: 1, Text: "bash deploy.sh '$X' > /etc/motd >> /work/demo/log.txt 2> /dev/null", Via: []string{"sudo"}, Note: "not fully known before it runs: $X comes from outside",
 	}}, show.Tree)
 	require.Equal(t, []string{"A=1", "B=2"}, show.Env)
 	require.Equal(t, "ops", show.Dir)
@@ -59,6 +62,7 @@ func TestDescribe(t *testing.T) {
 		{Op: "read", Path: ".github/workflows/ci.yml", Guard: policy.GuardCI},
 		{Op: "read", Path: ".env", Guard: policy.GuardSecret},
 		{Op: "write", Path: "/etc/motd"},
+		{Op: "write", Path: "log.txt"},
 	}, show.Files)
 	require.Equal(t, []string{
 		"What bash is given is not fully known before it runs: $X comes from outside.",
