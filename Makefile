@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: deps
 deps: ## install what the build needs and the machine lacks (Debian, Ubuntu)
@@ -43,6 +43,10 @@ test-race: deps ## the same with the race detector
 .PHONY: test-long
 test-long: deps ## the tests that take longer (kill -9 by the hundred, power loss, fuzzing)
 	@SALLYPORT_TEST_LONG=1 go test -timeout 60m ./...
+
+.PHONY: e2e
+e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, against the real programs
+	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts$$' -v ./cmd/sallyport
 
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck

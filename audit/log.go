@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // Options adjust a log. The zero value is the default of every field.
 type Options struct {
-	Now          func() time.Time // time.Now
+	Now          func() time.Time // time.Now; may be called concurrently
 	SegmentBytes int64            // stored bytes that end a segment; 64 MiB
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
@@ -91,6 +92,7 @@ type Log struct {
 	start  time.Time
 
 	queue queue
+	calls running
 
 	// What follows belongs to whoever leads a commit.
 	db      *bbolt.DB
@@ -136,7 +138,7 @@ func Open(dir string, o Options) (*Log, error) {
 }
 
 func open(dir string, o Options) (*Log, error) {
-	k, err := loadKeys(dir, true)
+	k, err := loadKeys(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +199,9 @@ func (l *Log) startSegment(left unsealed) error {
 // resume opens the newest segment and takes up the tree where it ends.
 func (l *Log) resume() error {
 	seg := l.segs[len(l.segs)-1]
+	if err := checkPages(seg.path); err != nil {
+		return fmt.Errorf("the newest segment %s is damaged: %w; run `sallyport audit verify`, and restore it from a backup", filepath.Base(seg.path), err)
+	}
 	db, err := openSegment(seg.path, l.opt.boltOptions())
 	if err != nil {
 		return err
@@ -283,7 +288,8 @@ func (l *Log) Close() error {
 	l.tails.close()
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
-		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+		segs, _ := l.segments()
+		err = l.leaveClosed(segs[len(segs)-1].path)
 	}
 	if aerr := l.anchoring.close(); err == nil {
 		err = aerr

@@ -49,7 +49,7 @@ func OpenReadOnly(dir string, o Options) (*Reader, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	k, err := loadKeys(dir, false)
+	k, err := loadPublicKeys(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}

@@ -54,7 +54,11 @@ func (l *Log) startSeal(first Seq) {
 	l.sealer.work.Go(func() {
 		l.sealer.one.Lock()
 		defer l.sealer.one.Unlock()
-		if err := l.seal(first); err != nil && l.sealer.ctx.Err() == nil {
+		err := l.seal(first)
+		if err == nil {
+			_, err = l.Retire(l.sealer.ctx)
+		}
+		if err != nil && l.sealer.ctx.Err() == nil {
 			l.opt.Logger.Warn("seal a full segment of the audit log; the next start tries again", "first", first, "err", err)
 		}
 	})

@@ -55,6 +55,22 @@ func findGroups() (groups, error) {
 	return findV1()
 }
 
+// groupName is unlike any other daemon's; the pid tells whose it was.
+func groupName() string { return fmt.Sprintf("%s%d-%s", groupPrefix, os.Getpid(), randomName()) }
+
+const groupPrefix = "sallyport-cell-"
+
+// sweep removes the empty groups that daemons which are dead left in dir.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
+	for _, g := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), groupPrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			_ = os.Remove(g) // a group that still holds a process stays
+		}
+	}
+}
+
 // v1 is the hierarchy-per-controller form, also of hybrid machines.
 type v1 struct {
 	paths map[string]string // controller to this process's group
@@ -72,6 +88,7 @@ func findV1() (*v1, error) {
 		if err := unix.Access(dir, unix.W_OK); err != nil {
 			return nil, fmt.Errorf("write %s: %w", dir, err)
 		}
+		sweep(dir)
 	}
 	return &v1{paths: own}, nil
 }
@@ -176,7 +193,11 @@ func findUnified() (*v2, error) {
 			return nil, fmt.Errorf("control group %s has no %s controller", own, need)
 		}
 	}
-	return v, v.enter()
+	if err := v.enter(); err != nil {
+		return nil, err
+	}
+	sweep(v.dir())
+	return v, nil
 }
 
 func (v *v2) dir() string { return filepath.Join(cgroupMount, v.path) }

@@ -261,7 +261,7 @@ func (r *Runner) group(l Limits) (group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gs.make("sallyport-"+randomName(), l)
+	return gs.make(groupName(), l)
 }
 
 func randomName() string {

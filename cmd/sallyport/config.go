@@ -34,8 +34,17 @@ type config struct {
 		Administrator string `yaml:"administrator"`
 		User          string `yaml:"user"`
 	} `yaml:"policy"`
+	// Console is the approvals page; it listens on loopback only, on any free port
+	// unless one is named.
+	Console struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"console"`
+	// Webhooks are systems that are told what waits; see webhooks.go.
+	Webhooks []webhookConfig `yaml:"webhooks"`
 	// HTTP serves MCP over the network; see http_config.go.
 	HTTP httpConfig `yaml:"http"`
+	// Telemetry sends traces and metrics away; see metrics_telemetry.go.
+	Telemetry telemetryConfig `yaml:"telemetry"`
 }
 
 // duration is a time.Duration written as "30m".

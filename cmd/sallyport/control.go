@@ -27,6 +27,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/stop", d.postStop)
 	m.HandleFunc("GET /v1/doctor", d.getDoctor)
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
+	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
 	tokenRoutes(m, d.place, d.tokens, d.log)
@@ -49,7 +50,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 		if !read(w, r, &in) {
 			return
 		}
-		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note}
+		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note, Shown: in.Shown}
 		if in.Session {
 			o.Scope = approval.Session
 		}
@@ -99,6 +100,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 type verdictIn struct {
 	Session bool   `json:"session"` // also for the rest of the session
 	Note    string `json:"note"`    // a denial's advice for the agent
+	Shown   string `json:"shown"`   // Request.Shown as the person saw it
 }
 
 // logRoutes are the routes that need the log, read-only.

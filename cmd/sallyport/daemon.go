@@ -23,6 +23,7 @@ import (
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/approval/webhook"
 	"sallyport/policy/limits"
 	"sallyport/policy/rego"
 	"sallyport/sandbox"
@@ -35,13 +36,17 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
-	log    *audit.Log
-	desk   *approval.Desk
-	judges *judges
-	limits *limits.Limiter
-	runner *sandbox.Runner
-	mcp    *mcpserver.Server
-	tokens *identity.Store
+	log      *audit.Log
+	desk     *approval.Desk
+	judges   *judges
+	limits   *limits.Limiter
+	page     page
+	webhooks *webhook.Hook // nil where none is configured
+	runner   *sandbox.Runner
+	mcp      *mcpserver.Server
+	tokens   *identity.Store
+
+	telemetry *telemetry
 
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
@@ -59,6 +64,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		return nil, err
 	}
 	d := &daemon{place: p, config: c, logger: logger}
+	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
@@ -70,6 +76,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
 	}
+	if d.webhooks, err = d.hook(); err != nil {
+		return nil, err
+	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
@@ -79,10 +88,14 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
+	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
+		return nil, err
+	}
 	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
+		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -127,6 +140,9 @@ func (d *daemon) event(name string, detail any) error {
 // close closes what is open, in the opposite order.
 func (d *daemon) close() {
 	var errs []error
+	if d.telemetry != nil {
+		errs = append(errs, d.telemetry.close())
+	}
 	if d.runner != nil {
 		errs = append(errs, d.runner.Close())
 	}
@@ -169,11 +185,15 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
 	d.judges.watch(d.judges.base.engine)
 	d.busy.Go(func() { d.followDesk(ctx) })
+	if d.webhooks != nil {
+		d.busy.Go(func() { d.runHook(ctx) })
+	}
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
 	ready()
 	<-ctx.Done()
+	d.page.close()
 	agents.Close()
 	stopHTTP()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -183,6 +203,11 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	}
 	d.busy.Wait()
 	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
+}
+
+// may reports whether the policy data give an agent a tool.
+func (d *daemon) may(agent, tool string) bool {
+	return d.judges.base.engine.Data().Agent(agent).Allows(tool)
 }
 
 // policyEdited records a policy edit that came into force, or was refused.

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
+	"sallyport/policy/approval/webhook"
 )
 
 // front is the daemon's face to the network.
@@ -51,6 +52,10 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		o.ResourceMetadata = f.resource.URL()
 	}
 	f.endpoint = d.mcp.HTTP(o)
+	if err := d.gauges(f.endpoint); err != nil {
+		l.Close()
+		return nil, err
+	}
 	f.server = &http.Server{
 		Handler:           mcpserver.Guard(o, d.touching(f.routes())),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -76,8 +81,12 @@ func (f *front) routes() http.Handler {
 	for _, path := range []string{"/mcp", "/sse", "/message"} {
 		m.Handle(path, f.endpoint)
 	}
+	if f.d.webhooks != nil { // answers are signed; they need no token
+		m.Handle(webhook.DefaultPrefix+"/", f.d.webhooks)
+	}
 	m.HandleFunc("GET /healthz", f.health.healthz)
 	m.HandleFunc("GET /readyz", f.health.readyz)
+	m.Handle("GET /metrics", f.scraped(f.d.telemetry.handler()))
 	if f.verifier != nil {
 		m.Handle("GET "+identity.ResourcePath, f.resource)
 		m.Handle("GET "+identity.ResourcePath+"/mcp", f.resource)

@@ -223,3 +223,26 @@ func TestHTTPNeedsTLSBeyondLoopback(t *testing.T) {
 		l.Close()
 	}
 }
+
+func TestHTTPMetricsAndResources(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	token, _ := h.token("--agent", "ci", "--max-tier", "L1")
+	_, _, header := h.post(token, "", initialize)
+	session := header.Get("Mcp-Session-Id")
+	h.call(token, session, "read_file", `{"path":"a.txt"}`)
+	resp, err := http.Get(h.url + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `sallyport_calls_total{gen_ai_tool_name="read_file",sallyport_status="ok",sallyport_tier="L0",sallyport_verdict="allow"} 1`)
+	assert.Contains(t, string(b), `sallyport_sessions{network_transport="http"} 1`)
+	assert.Contains(t, string(b), `mcp_server_operation_duration_seconds_count`)
+	assert.Contains(t, string(b), `sallyport_approvals_pending 0`)
+
+	_, body, _ := h.post(token, session, `{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"sallyport://session"}}`)
+	assert.Contains(t, body, "read_file")
+	_, body, _ = h.post(token, session, `{"jsonrpc":"2.0","id":6,"method":"resources/read","params":{"uri":"sallyport://policy"}}`)
+	assert.Contains(t, body, "remedy")
+}

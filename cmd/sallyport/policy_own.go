@@ -44,7 +44,7 @@ package sallyport.LAYER
 # METADATA
 # title: Release notes are written by people
 # custom:
-#   id: house.release-notes
+#   id: LAYER.release-notes
 #   tier: L3
 #   reason: release notes are written by people
 #   remedy: propose the text in your answer instead
@@ -61,7 +61,7 @@ import data.sallyport.LAYER
 
 test_release_notes if {
 	some h in LAYER.hit with input as {"unit": "call", "files": [{"op": "write", "path": "RELEASE_NOTES.md"}]}
-	h.id == "house.release-notes"
+	h.id == "LAYER.release-notes"
 }
 
 test_other_files if {

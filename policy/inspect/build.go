@@ -45,6 +45,20 @@ func (c *call) packageScript() {
 	c.scripts(names)
 }
 
+// packageScripts are the scripts of a package.json, nil when it does not parse.
+func packageScripts(b []byte) map[string]string {
+	var pkg struct {
+		Scripts map[string]string `json:"scripts"`
+	}
+	if json.Unmarshal(b, &pkg) != nil {
+		return nil
+	}
+	if pkg.Scripts == nil {
+		return map[string]string{}
+	}
+	return pkg.Scripts
+}
+
 // scripts walks the named scripts of package.json.
 func (c *call) scripts(names []string) {
 	abs := c.w.in.abs(c.dir, "package.json")
@@ -56,10 +70,8 @@ func (c *call) scripts(names []string) {
 	if err != nil {
 		return
 	}
-	var pkg struct {
-		Scripts map[string]string `json:"scripts"`
-	}
-	if err := json.Unmarshal(b, &pkg); err != nil {
+	all := packageScripts(b)
+	if all == nil {
 		c.opaque = "package.json does not parse"
 		return
 	}
@@ -68,7 +80,7 @@ func (c *call) scripts(names []string) {
 		c.script.Author = c.w.in.opts.Author(c.w.in.root, rel, c.script.SHA256)
 	}
 	for _, n := range names {
-		text, ok := pkg.Scripts[n]
+		text, ok := all[n]
 		via := "script:" + rel + "#" + n
 		if !ok || slices.Contains(c.w.via, via) {
 			continue

@@ -12,6 +12,7 @@ import (
 )
 
 // simple is one simple command after expansion, before it became a fact.
+
 type simple struct {
 	argv    []word
 	assigns map[string]string
@@ -22,7 +23,9 @@ type simple struct {
 }
 
 // call expands a simple command, in every world its alternatives make, and
+
 // runs it.
+
 func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	for _, a := range c.Assigns {
 		w.assignSubsts(a)
@@ -69,6 +72,7 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 }
 
 // callOnce expands and runs a command in one world.
+
 func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	x := &expander{w: w, src: w.src}
 	argv := x.fields(c.Args)
@@ -84,7 +88,9 @@ func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 }
 
 // bareName adds the reading a clean shell gives to a command name that holds a
+
 // variable nobody set: r${x}m is rm.
+
 func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 	x := &expander{w: w, src: w.src, loose: true}
 	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque {
@@ -94,6 +100,7 @@ func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 }
 
 // prefix are the assignments before a command; they hold for it alone.
+
 func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[string]bool) {
 	if len(as) == 0 {
 		return nil, nil
@@ -112,97 +119,17 @@ func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[st
 }
 
 // alternatives are the variables in a command that may have several values.
-func (w *walker) alternatives(c *syntax.CallExpr, redirs []*syntax.Redirect) (names []string) {
-	note := func(name string) {
-		v := w.sc.get(name)
-		if len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	note("PWD")
-	visit := func(n syntax.Node) bool {
-		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
-			note("IFS")
-			note(p.Param.Value)
-			if p.Excl {
-				for _, to := range w.sc.get(p.Param.Value).alts {
-					note(to)
-				}
-			}
-		}
-		if wd, ok := n.(*syntax.Word); ok && syntax.ValidName(wd.Lit()) {
-			note(wd.Lit()) // a name in an arithmetic expression
-		}
-		return true
-	}
-	for _, a := range c.Args {
-		if _, ok := plain(a); !ok {
-			syntax.Walk(a, visit)
-		}
-	}
-	for _, a := range c.Assigns {
-		if a.Value != nil {
-			syntax.Walk(a.Value, visit)
-		}
-	}
-	for _, r := range redirs {
-		if r.Word != nil {
-			syntax.Walk(r.Word, visit)
-		}
-	}
-	return names
-}
 
 // combine yields every combination of the values that the named variables may
+
 // have: a world.
-func (w *walker) combine(names []string) func(func(map[string]int) bool) {
-	sizes := make([]int, len(names))
-	for i, n := range names {
-		v := w.sc.get(n)
-		sizes[i] = len(v.alts)
-		if v.unknown {
-			sizes[i]++
-		}
-	}
-	total := 1
-	for _, n := range sizes {
-		total = min(total*n, 2*maxWorlds)
-	}
-	if total > maxWorlds {
-		return w.vary(names, sizes)
-	}
-	return func(yield func(map[string]int) bool) {
-		for turn := range total {
-			pick := make(map[string]int, len(names))
-			for i, n := range names {
-				pick[n] = turn % sizes[i]
-				turn /= sizes[i]
-			}
-			if !yield(pick) {
-				return
-			}
-		}
-	}
-}
 
 // vary yields worlds that differ from the first in one variable each, for
+
 // commands with more combinations than can be looked at.
-func (w *walker) vary(names []string, sizes []int) func(func(map[string]int) bool) {
-	return func(yield func(map[string]int) bool) {
-		if !yield(map[string]int{}) {
-			return
-		}
-		for i, n := range names {
-			for k := 1; k < sizes[i]; k++ {
-				if !yield(map[string]int{n: k}) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // run records a command and follows what it runs in turn.
+
 func (w *walker) run(s simple) {
 	if len(s.argv) == 0 || !w.in.step() {
 		return
@@ -241,11 +168,13 @@ func (w *walker) run(s simple) {
 }
 
 // call is one simple command while it is being followed.
+
 type call struct {
 	w        *walker
 	at       int // its fact
 	s        simple
 	name     string // program
+	path     string // what argv[0] resolves to
 	p        *program
 	opts     []opt
 	args     []word // operands
@@ -257,6 +186,7 @@ type call struct {
 }
 
 // emit records the fact of one simple command and reads its arguments.
+
 func (w *walker) emit(s simple) (int, *call) {
 	in := w.in
 	in.budget.commands--
@@ -286,6 +216,7 @@ func (w *walker) emit(s simple) (int, *call) {
 }
 
 // read fills a fact from the arguments.
+
 func (w *walker) read(s simple, c *policy.Cmd) *call {
 	for _, a := range s.argv {
 		c.Argv = append(c.Argv, a.s)
@@ -315,6 +246,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	cl.p = programs()[cl.name]
 	c.Program = cl.name
 	c.Path, c.Lookalike = w.resolve(name.s, cl)
+	cl.path = c.Path
 	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
 	args := cl.args
@@ -328,6 +260,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 }
 
 // program is the name rules know a program by.
+
 func (in *inspection) program(argv0 string) string {
 	base := path.Base(argv0)
 	for _, p := range []string{"python", "pip", "perl", "ruby", "node", "nodejs", "php", "lua", "gcc", "clang"} {
@@ -342,15 +275,17 @@ func (in *inspection) program(argv0 string) string {
 }
 
 // sameProgram are programs known by several names.
+
 var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
-	"grm": "rm", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
+	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
 	"docker-compose": "docker-compose", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
 }
 
 // resolve finds argv[0] as the cell would.
+
 func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 	if builtinNames[argv0] {
 		return "", false
@@ -373,7 +308,8 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 		}
 		p := path.Join(d, argv0)
 		if rel, ok := w.in.inside(p); ok {
-			if w.in.files != nil && w.in.files.Exists(rel) == "file" {
+			_, made := w.in.written[p]
+			if made || w.in.files != nil && w.in.files.Exists(rel) == "file" {
 				return p, systemName(argv0)
 			}
 			continue
@@ -386,6 +322,7 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 }
 
 // show renders arguments for people, escaped and cut to max bytes.
+
 func show(argv []string, max int) string {
 	var b strings.Builder
 	for i, a := range argv {
@@ -405,7 +342,9 @@ func show(argv []string, max int) string {
 }
 
 // quotedText is what "command" patterns are matched on: the arguments joined
+
 // by single spaces, and the redirects.
+
 func quotedText(c policy.Cmd) string {
 	var b strings.Builder
 	b.WriteString(strings.Join(c.Argv, " "))
@@ -416,7 +355,9 @@ func quotedText(c policy.Cmd) string {
 }
 
 // quote quotes an argument where a shell would need it, control and invisible
+
 // characters escaped.
+
 func quote(s string) string {
 	if s == "" {
 		return "''"

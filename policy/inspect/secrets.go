@@ -160,7 +160,7 @@ func mask(text string) string {
 // one.
 func placeholder(v string) bool {
 	l := strings.ToLower(v)
-	for _, p := range []string{"example", "xxxx", "your", "changeme", "placeholder", "dummy", "redacted", "****", "process.env", "os.environ", "getenv", "secrets.", "test-token", "1234567890", "<", "${", "fake"} {
+	for _, p := range []string{"example", "xxxx", "your", "changeme", "placeholder", "dummy", "redacted", "****", "process.env", "os.environ", "getenv", "secrets.", "test-token", "1234567890", "<", "${", "fake", ":password@", ":passwd@", ":postgres@", ":secret@", "@localhost", "@127.0.0.1"} {
 		if strings.Contains(l, p) {
 			return true
 		}

@@ -131,8 +131,8 @@ var (
 
 func (c *call) awkProgram(text string) {
 	for _, at := range awkSystem.FindAllStringIndex(text, 20) {
-		if lits, _, loose := literals("(", text[at[1]:]); len(lits) > 0 && !loose {
-			c.shell(word{s: lits[0]}, "system")
+		if a := (constants{}).argumentsOf("(", text[at[1]:]); len(a.lits) > 0 && !a.loose {
+			c.shell(word{s: a.lits[0]}, "system")
 		} else {
 			c.opaque = "awk runs a text known only when it runs"
 		}

@@ -1,14 +1,15 @@
 package inspect
 
 import (
-	"slices"
 	"strings"
 
 	"sallyport/policy"
 )
 
 // special looks at programs whose arguments the table cannot describe. The
+
 // switch is long because it is the one list of them.
+
 func (c *call) special() {
 	switch c.name {
 	case "env":
@@ -58,6 +59,10 @@ func (c *call) special() {
 		c.awk()
 	case "python", "perl", "ruby", "node", "php", "lua":
 		c.interpreter()
+	case "nc":
+		if len(c.args) > 1 {
+			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
+		}
 	case "socat":
 		c.socat()
 	case "ssh-keygen":
@@ -83,6 +88,7 @@ func (c *call) special() {
 }
 
 // env drops the assignments before the command env runs, and splits -S.
+
 func (c *call) env() {
 	argv := c.args
 	if v, ok := c.value("-S"); ok {
@@ -113,7 +119,9 @@ func (c *call) env() {
 }
 
 // shellProgram walks what a shell is told to run: -c text, a script, or its
+
 // standard input.
+
 func (c *call) shellProgram() {
 	d := c.inner(c.name)
 	for _, name := range []string{"BASH_ENV", "ENV"} {
@@ -156,6 +164,7 @@ func (c *call) shellProgram() {
 }
 
 // stdinShell walks a known standard input as shell text.
+
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
 		return
@@ -168,7 +177,9 @@ func (c *call) stdinShell() {
 }
 
 // trailing walks an option's text when it stands after the operands, as in
+
 // su root -c TEXT.
+
 func (c *call) trailing(flag string) {
 	for i, a := range c.args {
 		if a.s == flag && i+1 < len(c.args) {
@@ -201,6 +212,7 @@ func (c *call) sudo() {
 }
 
 // joined walks operands that the program joins into one shell text.
+
 func (c *call) joined() {
 	args := c.args
 	switch c.name {
@@ -255,6 +267,7 @@ func (c *call) sshOptions() {
 }
 
 // xargs appends what its standard input is known to hold.
+
 func (c *call) xargs() {
 	if len(c.args) == 0 {
 		return
@@ -289,6 +302,7 @@ func (c *call) xargs() {
 }
 
 // items are what xargs reads from its standard input.
+
 func (c *call) items(in string) (out []word) {
 	sep := " \n\t"
 	_, by := c.value("-I")
@@ -317,6 +331,7 @@ func (c *call) items(in string) (out []word) {
 }
 
 // afterSub follows the command after a subcommand that runs one.
+
 func (c *call) afterSub(subs ...string) {
 	if len(c.args) < 2 {
 		return
@@ -345,103 +360,15 @@ func (c *call) afterSub(subs ...string) {
 }
 
 // dockerValues are options of docker run and exec that take a value.
-var dockerValues = set(`-v --volume -e --env -p --publish -w --workdir -u --user --name --network --net --entrypoint -h --hostname
- -l --label --mount --device --cap-add --cap-drop --security-opt --env-file --add-host --dns --cpus -m --memory --pid --ipc --uts
- --userns --gpus --platform --restart --ulimit --tmpfs --log-driver --log-opt --shm-size --volumes-from --runtime --pull
- --cidfile --ip --link --expose --group-add --stop-signal --stop-timeout --detach-keys -a --attach --cgroupns --cpu-shares --cpuset-cpus
- --health-cmd --health-interval --annotation --index -f --file --project-name --profile`)
 
 // container follows docker run IMAGE CMD… and docker exec NAME CMD….
-func (c *call) container() {
-	args := c.args
-	if len(args) > 0 && (args[0].s == "compose" || args[0].s == "container") {
-		args = args[1:]
-	}
-	if len(args) < 2 || args[0].s != "run" && args[0].s != "exec" && args[0].s != "create" {
-		return
-	}
-	args = args[1:]
-	var entry word
-	f := &c.w.in.facts.Cmds[c.at]
-	for len(args) > 0 && strings.HasPrefix(args[0].s, "-") {
-		name, val, has := strings.Cut(args[0].s, "=")
-		used := 1
-		if dockerValues[name] && !has && len(args) > 1 {
-			val, used = args[1].s, 2
-		}
-		f.Flags = addFlags(f.Flags, name)
-		switch name {
-		case "-v", "--volume":
-			if host, _, ok := strings.Cut(val, ":"); ok && strings.ContainsAny(host, "/~.") {
-				c.writes(word{s: host})
-			}
-		case "--mount":
-			for _, kv := range strings.Split(val, ",") {
-				if k, v, ok := strings.Cut(kv, "="); ok && (k == "source" || k == "src") && strings.HasPrefix(v, "/") {
-					c.writes(word{s: v})
-				}
-			}
-		case "--entrypoint":
-			entry = word{s: val}
-		case "--device":
-			host, _, _ := strings.Cut(val, ":")
-			c.writes(word{s: host})
-		}
-		args = args[used:]
-	}
-	if len(args) < 1 {
-		return
-	}
-	argv := args[1:]
-	if entry.s != "" {
-		argv = append([]word{entry}, argv...)
-	}
-	if len(argv) > 0 {
-		d := c.inner(c.name)
-		d.sc.set("PWD", unknowable)
-		d.run(simple{argv: argv, pos: -1})
-	}
-}
 
 // addFlags adds an option to flags in the form rules see.
-func addFlags(flags []string, name string) []string {
-	names := []string{name}
-	if len(name) > 2 && name[1] != '-' {
-		for _, r := range name[1:] {
-			names = append(names, "-"+string(r))
-		}
-	}
-	for _, n := range names {
-		if !slices.Contains(flags, n) {
-			flags = append(flags, n)
-		}
-	}
-	slices.Sort(flags)
-	return flags
-}
 
 // kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
-func (c *call) kubectl() {
-	if len(c.args) == 0 {
-		return
-	}
-	if s := c.args[0].s; s != "exec" && s != "run" && s != "debug" {
-		return
-	}
-	for i, a := range c.s.argv {
-		if a.s == "--" && i+1 < len(c.s.argv) {
-			d := c.inner(c.name)
-			d.sc.set("PWD", unknowable)
-			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
-			return
-		}
-	}
-	if c.args[0].s == "exec" && len(c.args) > 2 {
-		c.runs(c.args[2:])
-	}
-}
 
 // remoteCopy records the hosts that operands of the form host:path name.
+
 func (c *call) remoteCopy() {
 	for i, a := range c.args {
 		host, _, ok := strings.Cut(a.s, ":")

@@ -19,7 +19,7 @@ func merge(sources []source) (*policy.Data, error) {
 		Guards: map[policy.Guard][]string{}, Programs: map[string]string{}, ToolKinds: map[string]string{},
 		Registries: map[string][]sandbox.Endpoint{},
 		Presets:    map[string]policy.Preset{}, Agents: map[string]policy.AgentPolicy{},
-		Patterns: []policy.Pattern{}, ProtectedBranches: []string{}, ProtectedPaths: []string{}, HiddenPaths: []string{},
+		Patterns: []policy.Pattern{}, ProtectedBranches: []string{}, ProtectedPaths: []string{}, HiddenPaths: []string{}, SensitivePaths: []string{},
 		AllowedHosts: []sandbox.Endpoint{}, Relax: []policy.Relax{}, Shadow: []string{},
 	}
 	owner := ownerOf(sources)
@@ -64,6 +64,7 @@ func tighten(d *policy.Data, l list, owner bool) error {
 	d.ProtectedBranches = join(d.ProtectedBranches, l.data.ProtectedBranches)
 	d.ProtectedPaths = join(d.ProtectedPaths, l.data.ProtectedPaths)
 	d.HiddenPaths = join(d.HiddenPaths, l.data.HiddenPaths)
+	d.SensitivePaths = join(d.SensitivePaths, l.data.SensitivePaths)
 	for name, a := range l.data.Agents {
 		before, ok := d.Agents[name]
 		if !ok && !owner {
