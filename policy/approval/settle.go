@@ -237,7 +237,7 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		ID: id, State: StatePending, Digest: digest, Key: a.Subject.key(),
 		Agent: s.Agent, Session: s.Session, User: s.User, Tool: s.Tool,
 		Workspace: s.Workspace, Branch: s.Branch, Preset: a.Preset, Solo: a.Solo || a.Preset == "solo",
-		Tier: a.Decision.Tier, Rules: rules, Summary: show.Summary, Call: a.Call, Batch: a.batch, Risk: show.Risk,
+		Tier: a.Decision.Tier, Rules: rules, Summary: show.Summary, Call: a.Call, Batch: a.batch, Risks: show.Risks,
 		Approvers: max(1, a.Decision.Obligations.Approvers), Roles: a.Decision.Obligations.Roles,
 		Cut: show.Cut, Scripts: s.Scripts, Hosts: show.hosts(),
 		Created: t.now, Expires: t.now.Add(t.d.o.TTL),
