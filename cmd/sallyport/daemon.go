@@ -219,6 +219,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 	} else {
 		d.limits.Configure(d.judges.base.engine.Data().Limits)
 		d.logger.Info("policy loaded", "revision", e.Revision)
+		d.mcp.ToolsChanged()
 	}
 	if err := d.event(name, detail); err != nil {
 		d.logger.Error("record a policy edit", "err", err)
