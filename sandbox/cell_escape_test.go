@@ -316,6 +316,46 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
+// TestMountPointsAreNotRaced swaps guarded folders for links to the outside
+// while cells are made: no mount may land there, and no write.
+func TestMountPointsAreNotRaced(t *testing.T) {
+	t.Parallel()
+	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: cellBinary, Warm: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	ws, outside := newWorkspace(t), newWorkspace(t)
+	put(t, ws, map[string]string{"a/b/guarded": "x", "a/b/hidden": "x", "spare/b/guarded": "x"})
+	put(t, outside, map[string]string{"b/guarded": "canary", "b/hidden": "canary"})
+	link := filepath.Join(ws, "link")
+	require.NoError(t, os.Symlink(outside, link))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(ws, "a"), unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+			}
+		}
+	}()
+	for range 25 {
+		res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("cat a/b/guarded a/b/hidden link/b/guarded link/b/hidden; echo evil > a/b/guarded; echo evil > link/b/guarded; true", WriteDirect)},
+			Terms{Write: WriteDirect, Protected: []string{"a/b/guarded", "link/b/guarded"}, Hidden: []string{"a/b/hidden", "link/b/hidden"}})
+		if err == nil { // refusing to start is right too
+			assert.NotContains(t, string(res.Stdout.Data), "canary")
+		}
+	}
+	close(stop)
+	<-done
+	for _, f := range []string{"b/guarded", "b/hidden"} {
+		data, err := os.ReadFile(filepath.Join(outside, f))
+		require.NoError(t, err)
+		assert.Equal(t, "canary", string(data))
+	}
+}
+
 // peers are other sandboxes as their manuals show them for untrusted commands:
 // read-only system, private /tmp, writable workspace, no network.
 func peers() map[string]func(b bait) []string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -128,6 +129,7 @@ type command struct {
 	run    cell.Run
 	stdin  []byte
 	limits Limits
+	layer  string // folder of the write layer's files, "" without
 }
 
 // outcome is what came of a command.
@@ -136,7 +138,8 @@ type outcome struct {
 	stdout, stderr Output
 	wall           time.Duration
 	timeout        bool
-	lost           bool // the cell died without a report
+	layer          int64 // bytes seen in the write layer, when over its limit
+	lost           bool  // the cell died without a report
 }
 
 // do runs the command and returns when it and all it started are gone. The
@@ -161,6 +164,7 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 	}
 	defer stop()
 	unhook := context.AfterFunc(wait, c.kill)
+	measured := c.watchLayer(wait, cmd)
 	_, rerr := c.conn.Receive(&o.exit)
 	unhook()
 	o.wall = time.Since(start)
@@ -172,6 +176,7 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 		c.kill()
 		c.gone()
 	}
+	o.layer = measured()
 	std.wait()
 	o.stdout, o.stderr = std.out.output(), std.err.output()
 	if rerr != nil && ctx.Err() != nil {
@@ -206,6 +211,59 @@ func (c *cage) gone() {
 			return
 		}
 	}
+}
+
+// layerEvery is how often a write layer is measured. At 2 GiB/s half a second
+// is a GiB over the limit; the next run of any command meets the same bound.
+const layerEvery = 500 * time.Millisecond
+
+// watchLayer kills the cell when its write layer outgrows the disk limit. The
+// function it gives stops the watch and tells the size it then had, 0 within
+// the limit.
+func (c *cage) watchLayer(ctx context.Context, cmd command) (measured func() int64) {
+	if cmd.layer == "" || cmd.limits.Disk <= 0 {
+		return func() int64 { return 0 }
+	}
+	ctx, stop := context.WithCancel(ctx)
+	over := make(chan int64, 1)
+	go func() {
+		tick := time.NewTicker(layerEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				over <- 0
+				return
+			case <-tick.C:
+			}
+			if n := treeSize(cmd.layer); n > cmd.limits.Disk {
+				c.kill()
+				over <- n
+				return
+			}
+		}
+	}()
+	return func() int64 {
+		stop()
+		return <-over
+	}
+}
+
+// treeSize is the disk space of the files in a folder, in bytes. What vanishes
+// while it looks counts nothing.
+func treeSize(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return total
 }
 
 // serveNet serves the cell's proxy until stop, which also notes what went
