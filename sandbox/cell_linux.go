@@ -104,7 +104,35 @@ func (c *cage) kill() {
 		c.conn.Close()
 		return
 	}
-	_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	c.signal()
+}
+
+// signal kills the first process. It may meet close: a file's raw connection
+// says no once it is closed, so that no other descriptor is ever meant.
+func (c *cage) signal() {
+	if raw, err := c.pidfd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	}
+}
+
+// ended waits for the end of the first process, as poll(2) does.
+func (c *cage) ended(timeout time.Duration) bool {
+	raw, err := c.pidfd.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := true // closed: it ended long ago
+	_ = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			n, err := unix.Poll(fds, int(timeout.Milliseconds()))
+			if !errors.Is(err, unix.EINTR) {
+				gone = n > 0
+				return
+			}
+		}
+	})
+	return gone
 }
 
 // close kills the cell, waits until no process of it exists, and removes its
@@ -196,20 +224,9 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 // One that has no PID namespace is killed when it takes too long to end its
 // descendants; the starter then ends them.
 func (c *cage) gone() {
-	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
-	patience := -1
-	if !c.whole {
-		patience = int((5 * time.Second).Milliseconds())
-	}
-	for {
-		n, err := unix.Poll(fds, patience)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case n == 0 && err == nil:
-			_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
-		default:
-			return
-		}
+	const patience = 5 * time.Second
+	for !c.ended(patience) {
+		c.signal()
 	}
 }
 
