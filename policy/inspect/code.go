@@ -98,8 +98,12 @@ func (c *call) interpreter() {
 			stdin = false
 		}
 	}
-	if stdin && c.w.stdin != nil {
+	switch {
+	case !stdin:
+	case c.w.stdin != nil:
 		c.inline(*c.w.stdin, languages[c.name])
+	case c.w.fromFile || c.w.fed != "":
+		c.opaque = "runs code known only when it runs"
 	}
 }
 
