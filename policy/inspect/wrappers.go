@@ -161,7 +161,7 @@ func (c *call) shellProgram() {
 // stdinShell walks a known standard input as shell text.
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
-		if c.w.fromFile {
+		if c.w.fromFile || c.w.fed != "" {
 			c.opaque = "runs a text known only when it runs"
 		}
 		return
