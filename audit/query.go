@@ -69,8 +69,8 @@ func pathsOf(r *Record) []string {
 }
 
 // chunk is how many records of the newest segment are read before it is let go,
-// so that a slow fn never holds pages back from the writer. Older segments have
-// no writer.
+// so that a slow fn never holds pages back from the writer, nor a new writer from
+// opening the segment. Older segments have no writer.
 const chunk = 256
 
 // Select calls fn with the records that f chooses, in order, until fn returns
@@ -139,7 +139,7 @@ func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
 
 // give hands records on in chunks, as next reads them.
 func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [][]byte) error {
-	live := q.r.isLiveSegment(i)
+	live := q.r.isNewest(i)
 	for more := true; more && !q.stop; {
 		if err := ctx.Err(); err != nil {
 			return err

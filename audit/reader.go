@@ -201,6 +201,13 @@ func (l *Log) Tail(ctx context.Context, from Seq, fn func(Record) bool) error {
 	}
 }
 
+// isNewest reports whether segment i is the newest.
+func (r *Reader) isNewest(i int) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return i == len(r.segs)-1
+}
+
 // isLiveSegment reports whether segment i is being written by this process.
 func (r *Reader) isLiveSegment(i int) bool {
 	r.mu.RLock()
