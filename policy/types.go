@@ -132,6 +132,9 @@ type Decision struct {
 	Rules       []RuleHit   `json:"rules"` // all that fired, strictest first; never nil
 	Obligations Obligations `json:"obligations"`
 	Revision    string      `json:"revision"` // digest of the policy that decided
+	// Shadow lists rules that fired but only report: what they would have
+	// decided stands beside what was decided.
+	Shadow []RuleHit `json:"shadow,omitempty"`
 }
 
 // Reasons lists why, strictest first and without repeats.
@@ -168,4 +171,5 @@ type Obligations struct {
 	Terms     sandbox.Terms `json:"terms"`
 	Redact    bool          `json:"redact,omitempty"`
 	Approvers int           `json:"approvers,omitempty"` // people needed; 0 means 1
+	Roles     []string      `json:"roles,omitempty"`     // each approver holds one of them; empty means anybody
 }

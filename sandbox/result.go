@@ -38,7 +38,7 @@ func DefaultLimits() Limits {
 		CPU:    2,
 		Memory: 2 << 30,
 		Pids:   256,
-		Output: 1 << 20,
+		Output: 8 << 20, // a verbose test run of a large project
 		File:   1 << 30,
 		Disk:   2 << 30,
 	}
@@ -58,6 +58,7 @@ type Result struct {
 	Level   Level      `json:"level,omitempty"`
 	Hit     []LimitHit `json:"limits_hit,omitempty"`
 	Denials []Denial   `json:"denials,omitempty"`
+	Net     []NetUse   `json:"net,omitempty"`     // what went through the proxy, by endpoint
 	Changes []Change   `json:"changes,omitempty"` // in the workspace, made or (with Tx) pending
 	// Tx names the transaction that holds Changes until Runner.Land or
 	// Runner.Drop; empty when nothing is pending.
@@ -107,6 +108,14 @@ type LimitHit struct {
 	Peak  int64  `json:"peak"`  // what was reached, same unit
 }
 
+// NetUse is what a run exchanged with one endpoint.
+type NetUse struct {
+	Endpoint
+	Conns    int   `json:"conns"`
+	Sent     int64 `json:"sent"` // bytes
+	Received int64 `json:"received"`
+}
+
 // Denial is something a wall refused, in words the agent can act on.
 type Denial struct {
 	What   string `json:"what"`   // "write to .git/hooks refused: protected path"
@@ -120,6 +129,10 @@ type Change struct {
 	Before string `json:"before,omitempty"` // hex SHA-256 of the content
 	After  string `json:"after,omitempty"`
 	Size   int64  `json:"size,omitempty"` // bytes after
+	Mode   string `json:"mode,omitempty"` // permission bits after, octal: "0755"
+	// Link is the target when what is there now is a symbolic link; Before and
+	// After digest a link's target text.
+	Link string `json:"link,omitempty"`
 }
 
 // FileResult is the outcome of one FileOp. Data is set by reads, Entries by

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"sallyport/sandbox"
+)
+
+// config is config.yaml. Every key is optional; an unknown key is refused.
+type config struct {
+	// Preset is what an L2 call needs: "strict" (a person, each time; the
+	// default), "worktree" (nothing inside a linked worktree) or "solo" (one
+	// approval for the session).
+	Preset string `yaml:"preset"`
+	// MinLevel is the lowest rung of the sandbox that still runs commands:
+	// "full", "reduced" or "minimal".
+	MinLevel sandbox.Level `yaml:"min_level"`
+	// IdleExit ends a daemon that nobody uses; 0 means never.
+	IdleExit duration `yaml:"idle_exit"`
+	// ApprovalTTL is how long a request waits for a person.
+	ApprovalTTL duration `yaml:"approval_ttl"`
+	// AnchorFile is a file outside the state folder that gets the log's signed
+	// checkpoints, so that a rollback of the whole folder shows.
+	AnchorFile string `yaml:"anchor_file"`
+	// Policy names folders of Rego and data that tighten the built-in rules.
+	Policy struct {
+		Administrator string `yaml:"administrator"`
+		User          string `yaml:"user"`
+	} `yaml:"policy"`
+	// Console is the approvals page; it listens on loopback only, on any free port
+	// unless one is named.
+	Console struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"console"`
+	// Webhooks are systems that are told what waits; see webhooks.go.
+	Webhooks []webhookConfig `yaml:"webhooks"`
+	// HTTP serves MCP over the network; see http_config.go.
+	HTTP httpConfig `yaml:"http"`
+	// Telemetry sends traces and metrics away; see metrics_telemetry.go.
+	Telemetry telemetryConfig `yaml:"telemetry"`
+}
+
+// duration is a time.Duration written as "30m".
+type duration time.Duration
+
+func (d *duration) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %q is not a duration such as 30m", n.Line, n.Value)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// loadConfig reads config.yaml of a folder; without one the defaults hold.
+func loadConfig(dir string) (config, error) {
+	c := config{Preset: "strict", IdleExit: duration(30 * time.Minute)}
+	path := filepath.Join(dir, "config.yaml")
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("open the configuration: %w", err)
+	}
+	defer f.Close()
+	d := yaml.NewDecoder(f)
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("read %s: %w", path, err)
+	}
+	switch c.Preset {
+	case "strict", "worktree", "solo":
+	default:
+		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
+	}
+	switch c.MinLevel {
+	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:
+	default:
+		return c, fmt.Errorf("read %s: min_level %q is not full, reduced or minimal", path, c.MinLevel)
+	}
+	return c, nil
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"sallyport/policy"
+	"sallyport/policy/inspect"
+	"sallyport/policy/rego"
+	"sallyport/sandbox"
+)
+
+// judge is the policy of one set of layers and the gate over it.
+type judge struct {
+	engine *rego.Engine
+	gate   *policy.Gate
+}
+
+func newJudge(ctx context.Context, layers []rego.Layer) (*judge, error) {
+	engine, err := rego.Load(ctx, rego.Options{Layers: layers})
+	if err != nil {
+		return nil, fmt.Errorf("load the policy: %w", err)
+	}
+	inspector := inspect.New(inspect.Options{
+		Data:  engine.Data,
+		Files: func(root string) (inspect.Files, error) { return reader(root), nil },
+		Path:  sandbox.SearchPath(),
+	})
+	return &judge{engine: engine, gate: &policy.Gate{Inspector: inspector, Decider: engine}}, nil
+}
+
+// layersOf are the layers that the configuration names, strongest first. The
+// user layer is the policy folder beside config.yaml unless another is named.
+func layersOf(p place, c config) ([]rego.Layer, error) {
+	var layers []rego.Layer
+	user := c.Policy.User
+	if user == "" {
+		if dir := filepath.Join(p.config, "policy"); isDir(dir) {
+			user = dir
+		}
+	}
+	for _, l := range []struct{ name, dir string }{{"administrator", c.Policy.Administrator}, {"user", user}} {
+		if l.dir == "" {
+			continue
+		}
+		if !isDir(l.dir) {
+			return nil, fmt.Errorf("open the %s policy: %s is not a folder", l.name, l.dir)
+		}
+		layers = append(layers, rego.Layer{Name: l.name, FS: os.DirFS(l.dir)})
+	}
+	return layers, nil
+}
+
+func isDir(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && i.IsDir()
+}
+
+// judges holds the machine's policy and, for each workspace with a policy of
+// its own, the two together. It is the gate of the daemon; its methods may be
+// called concurrently.
+type judges struct {
+	base     *judge
+	layers   []rego.Layer
+	accepted *accepted
+	watch    func(*rego.Engine) // follows an engine's files
+
+	mu      sync.Mutex
+	project map[string]*judge
+}
+
+// projectDir is where a workspace keeps its own policy. It can only tighten, and
+// counts once a person has accepted it.
+const projectDir = ".sallyport/policy"
+
+func newJudges(ctx context.Context, p place, c config) (*judges, error) {
+	layers, err := layersOf(p, c)
+	if err != nil {
+		return nil, err
+	}
+	base, err := newJudge(ctx, layers)
+	if err != nil {
+		return nil, err
+	}
+	return &judges{
+		base: base, layers: layers, accepted: &accepted{file: filepath.Join(p.state, "accepted-policies.json")},
+		watch: func(*rego.Engine) {}, project: map[string]*judge{},
+	}, nil
+}
+
+// Admit judges a call by the policy of its workspace. A project policy that
+// cannot be loaded denies: it may be the stricter one.
+func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, policy.Facts) {
+	one, err := j.of(ctx, c.Workspace.Root)
+	if err != nil {
+		return policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{{
+			ID: "gate.project-policy", Tier: policy.L3, Verdict: policy.Deny, Reason: err.Error(),
+			Remedy: "ask a person to mend " + projectDir + "; `sallyport policy check " + projectDir + "` shows where",
+		}}}, policy.Facts{}
+	}
+	return one.gate.Admit(ctx, c)
+}
+
+// of is the policy of a workspace.
+func (j *judges) of(ctx context.Context, root string) (*judge, error) {
+	dir := filepath.Join(root, projectDir)
+	if root == "" || !isDir(dir) {
+		return j.base, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if one := j.project[root]; one != nil {
+		return one, nil
+	}
+	one, err := newJudge(ctx, append(j.layers[:len(j.layers):len(j.layers)], j.projectLayer(root)))
+	if err != nil {
+		return nil, err
+	}
+	j.project[root] = one
+	j.watch(one.engine)
+	return one, nil
+}
+
+func (j *judges) projectLayer(root string) rego.Layer {
+	return rego.Layer{
+		Name: "project", FS: os.DirFS(filepath.Join(root, projectDir)),
+		Accepted: func(digest string) bool { return j.accepted.has(root, digest) },
+	}
+}
+
+// accepted remembers which project policies a person has seen and accepted.
+type accepted struct {
+	file string
+	mu   sync.Mutex
+}
+
+func (a *accepted) has(root, digest string) bool {
+	m, err := a.read()
+	return err == nil && m[root] == digest
+}
+
+func (a *accepted) add(root, digest string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m, err := a.read()
+	if err != nil {
+		return err
+	}
+	m[root] = digest
+	return replaceFile(a.file, asJSON(m))
+}
+
+func (a *accepted) read() (map[string]string, error) {
+	m := map[string]string{}
+	b, err := os.ReadFile(a.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the accepted project policies: %w", err)
+	}
+	return m, decodeJSON(b, &m)
+}
+
+// reader reads beneath a workspace for the inspector. It opens the workspace
+// anew each time, so that nothing has to be closed.
+type reader string
+
+func (r reader) ReadFile(path string, most int64) ([]byte, error) {
+	w, err := sandbox.OpenWorkspace(string(r))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return w.ReadFile(path, most)
+}
+
+func (r reader) Exists(path string) string {
+	w, err := sandbox.OpenWorkspace(string(r))
+	if err != nil {
+		return "absent"
+	}
+	defer w.Close()
+	return w.Kind(path)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+)
+
+// binaries is the folder with both programs, built once for all tests.
+var binaries string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sallyport-bin-")
+	if err == nil {
+		binaries = dir
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the programs under test:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	for _, p := range []struct{ cgo, name string }{{"1", "sallyport"}, {"0", "sallyport-cell"}} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, p.name), "../"+p.name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+p.cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", p.name, err, out)
+		}
+	}
+	return os.Chmod(dir, 0o755)
+}
+
+// TestScript runs each story in testdata/script with the real programs. Every
+// story has a daemon and a state folder of its own.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"call":     scriptCall,
+			"callfile": scriptCallFile,
+			"approve":  scriptApprove,
+			"repo":     scriptRepo,
+		},
+		Setup: func(e *testscript.Env) error {
+			state := filepath.Join(e.WorkDir, ".state")
+			e.Setenv("SALLYPORT_STATE", state)
+			e.Setenv("SALLYPORT_CONFIG", filepath.Join(e.WorkDir, ".config"))
+			e.Setenv("SALLYPORT_SESSION", "story")
+			e.Setenv("PATH", binaries+":"+os.Getenv("PATH"))
+			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
+			e.Setenv("GOCACHE", os.Getenv("GOCACHE"))
+			e.Setenv("NO_COLOR", "1")
+			e.Defer(func() {
+				stop := exec.Command(filepath.Join(binaries, "sallyport"), "stop", "--state", state)
+				stop.Env = e.Vars
+				if out, err := stop.CombinedOutput(); err != nil {
+					t.Logf("stop the story's daemon: %v\n%s", err, out)
+				}
+			})
+			return nil
+		},
+	})
+}
+
+// waitFor polls until ok, for at most a minute: the machine may be busy.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)
+}

@@ -1,0 +1,117 @@
+package inspect
+
+import (
+	"path"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"sallyport/policy"
+)
+
+// globs are the guards of one Data, indexed: a path is looked up by its base
+// name, its extension and its directories, and only globs of other shapes are
+// tried one after another.
+type globs struct {
+	base map[string][]glob // **/a/b: by "b"
+	ext  map[string][]glob // **/*.pem: by ".pem"
+	dir  map[string][]glob // **/a/b/**: by "a"
+	rest []glob
+}
+
+type glob struct {
+	pattern string // what is left to compare
+	rank    int    // index in guardOrder
+}
+
+// guardOrder is which guard wins when several match.
+var guardOrder = []policy.Guard{
+	policy.GuardSelf, policy.GuardAgent, policy.GuardHook, policy.GuardSecret, policy.GuardCI, policy.GuardShellRC,
+	policy.GuardAutorun, policy.GuardConfig,
+}
+
+func compileGuards(m map[policy.Guard][]string) globs {
+	g := globs{base: map[string][]glob{}, ext: map[string][]glob{}, dir: map[string][]glob{}}
+	for rank, guard := range guardOrder {
+		for _, p := range m[guard] {
+			g.add(p, rank)
+		}
+	}
+	return g
+}
+
+func (g *globs) add(p string, rank int) {
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		p = home + "/" + rest
+	}
+	literal := func(s string) bool { return s != "" && !strings.ContainsAny(s, `*?[{\`) }
+	anywhere, deep := strings.CutPrefix(p, "**/")
+	inner, tree := strings.CutSuffix(anywhere, "/**")
+	switch {
+	case deep && literal(anywhere):
+		key := path.Base(anywhere)
+		g.base[key] = append(g.base[key], glob{"/" + anywhere, rank})
+	case deep && tree && literal(inner):
+		key, _, _ := strings.Cut(inner, "/")
+		g.dir[key] = append(g.dir[key], glob{"/" + inner, rank})
+	case deep && strings.HasPrefix(anywhere, "*.") && literal(anywhere[1:]) && path.Ext(anywhere) == anywhere[1:]:
+		g.ext[anywhere[1:]] = append(g.ext[anywhere[1:]], glob{"", rank})
+	case doublestar.ValidatePattern(p):
+		g.rest = append(g.rest, glob{p, rank})
+	}
+}
+
+// match is the strictest guard of a path, given relative to the workspace (or
+// absolute when outside) and absolute.
+func (g globs) match(rel, abs string) policy.Guard {
+	best := len(guardOrder)
+	take := func(rank int) { best = min(best, rank) }
+	full := abs
+	if rel != abs {
+		full = "/" + rel
+	}
+	for _, x := range g.base[path.Base(full)] {
+		if strings.HasSuffix(full, x.pattern) {
+			take(x.rank)
+		}
+	}
+	for _, x := range g.ext[path.Ext(full)] {
+		take(x.rank)
+	}
+	for at := 0; at < len(full); {
+		end := strings.IndexByte(full[at+1:], '/')
+		if end < 0 {
+			end = len(full) - at - 1
+		}
+		for _, x := range g.dir[full[at+1:at+1+end]] {
+			if under(full[at:], x.pattern) {
+				take(x.rank)
+			}
+		}
+		at += 1 + end
+	}
+	for _, x := range g.rest {
+		if x.rank < best && x.matches(rel, abs, full) {
+			take(x.rank)
+		}
+	}
+	if best == len(guardOrder) {
+		return ""
+	}
+	return guardOrder[best]
+}
+
+func (x glob) matches(rel, abs, full string) bool {
+	subject := rel
+	switch {
+	case strings.HasPrefix(x.pattern, "/"):
+		subject = abs
+	case strings.HasPrefix(x.pattern, "**/"):
+		subject = full[1:]
+	}
+	if lit, ok := strings.CutSuffix(x.pattern, "/**"); ok && !strings.ContainsAny(lit, `*?[{\`) {
+		return under(subject, lit)
+	}
+	ok, _ := doublestar.Match(x.pattern, subject)
+	return ok
+}

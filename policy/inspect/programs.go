@@ -1,0 +1,266 @@
+package inspect
+
+// row is one line of the table of programs.
+//
+// options lists each option as its names joined by commas, then ":" when it
+// takes a value or "?" when an attached value is optional, then the role of that
+// value. operands gives the role of each operand; "*" repeats the one before,
+// and what follows "*" belongs to the last operands.
+//
+// Roles:
+//
+//	.  nothing of interest
+//	<  a path that is read
+//	>  a path that is written (created, truncated, its mode changed)
+//	-  a path that is removed
+//	/  a directory the program changes to
+//	x  a program that is run
+//	!  a text that a shell runs
+//	S  a script that is run
+//	W  a command: this operand and all after it are run
+//	@  data, or with a leading "@" a path that is read
+//	u  a URL or host that is reached
+//	e  code in the program's own language (see code.go)
+//
+// Traits: "sub" the first operand is a command of its own (git push); "stop"
+// options end at the first operand; "dash" long options have one dash; "bare"
+// the first argument may be flags without a dash (tar xf).
+//
+// Long options may be shortened as far as they stay unambiguous, so the options
+// that matter are listed with the neighbours they could be confused with.
+type row struct {
+	names, options, operands, traits string
+}
+
+var table = []row{
+	// Files.
+	{"rm", "r,R,recursive f,force i I interactive? d,dir v,verbose one-file-system preserve-root? no-preserve-root", "-*", ""},
+	{"rmdir", "p,parents v,verbose ignore-fail-on-non-empty", "-*", ""},
+	{"unlink", "", "-", ""},
+	{"shred", "u remove? f,force n,iterations: s,size: z,zero v,verbose x,exact random-source:<", "-*", ""},
+	{"wipe srm", "r f q i c: Q:", "-*", ""},
+	{"mv", "f,force i,interactive n,no-clobber t,target-directory:> T,no-target-directory u,update? v,verbose b backup? S,suffix: strip-trailing-slashes Z", "-*>", ""},
+	{"cp", "a,archive r,R,recursive f,force i,interactive n,no-clobber l,link s,symbolic-link t,target-directory:> T,no-target-directory u,update? v,verbose p preserve? d L,dereference P,no-dereference b backup? S,suffix: parents reflink? sparse: remove-destination x Z", "<*>", ""},
+	{"ln", "s,symbolic f,force n,no-dereference r,relative t,target-directory:> T,no-target-directory i,interactive v,verbose b S,suffix: L P d F", "<*>", ""},
+	{"link", "", "<>", ""},
+	{"install", "d,directory m,mode: o,owner: g,group: t,target-directory:> T,no-target-directory D C s strip-program:! S,suffix: b v p c Z", "<*>", ""},
+	{"rsync", "a,archive r,recursive v,verbose z,compress n,dry-run e,rsh:! rsync-path:! delete del delete-after delete-before delete-excluded remove-source-files files-from:< exclude: include: exclude-from:< include-from:< f,filter: P progress partial u,update l,links p,perms t,times g,group o,owner D H A X x W h q c b backup-dir:> S T,temp-dir:> log-file:> write-batch:> read-batch:< chmod: chown: port: password-file:< bwlimit: max-size: inplace stats daemon config:< i", "<*>", ""},
+	{"scp", "r p q v C 3 4 6 B O i:< P: l: o: S:! F:< J: c: D:! X:", "<*>", ""},
+	{"sftp", "b:< i:< P: o: S:! F:< J: r q v C B: R: l: c: D:! s:", "u*", ""},
+	{"touch", "a c,no-create d,date: m r,reference:< t: h,no-dereference f time:", ">*", ""},
+	{"mkdir", "p,parents m,mode: v,verbose Z", ">*", ""},
+	{"mknod mkfifo", "m,mode: Z", ">.*", ""},
+	{"truncate", "s,size: r,reference:< c,no-create o,io-blocks", ">*", ""},
+	{"fallocate", "l,length: o,offset: d,dig-holes p,punch-hole z,zero-range n,keep-size", ">*", ""},
+	{"chmod", "R,recursive v,verbose c,changes f,silent,quiet reference:< preserve-root no-preserve-root", ".>*", ""},
+	{"chown chgrp", "R,recursive v,verbose c,changes f,silent,quiet h,no-dereference dereference from: reference:< preserve-root no-preserve-root H L P", ".>*", ""},
+	{"chattr", "R V f v: p:", ".>*", ""},
+	{"setfacl", "m,modify: x,remove: M,modify-file:< X,remove-file:< b,remove-all k,remove-default R,recursive d,default n r test set: set-file:< restore:<", ">*", ""},
+	{"setfattr", "n,name: v,value: x,remove: h,no-dereference restore:<", ">*", ""},
+	{"setcap", "q v n: f", ".>*", ""},
+	{"tee", "a,append i,ignore-interrupts p output-error?", ">*", ""},
+	{"split", "b,bytes: C,line-bytes: l,lines: n,number: a,suffix-length: d numeric-suffixes? x e,elide-empty-files filter:! t,separator: verbose additional-suffix:", "<>", ""},
+	{"csplit", "f,prefix: n,digits: b,suffix-format: k,keep-files s,quiet,silent z,elide-empty-files", "<.*", ""},
+	{"cat tac nl", "A,show-all b E,show-ends e n,number s,squeeze-blank T,show-tabs t u v,show-nonprinting", "<*", ""},
+	{"head tail", "n,lines: c,bytes: q,quiet,silent v,verbose z,zero-terminated f,follow? F s,sleep-interval: pid: retry", "<*", ""},
+	{"less more most zless", "o,log-file:> O,LOG-FILE:> k,lesskey-file:< p,pattern: P,prompt: t,tag: T,tag-file:< x,tabs: y: z,window: b,buffers: h: j,jump-target: e E f F g G i I J K L m M n N q Q r R s S u U V w W X", "<*", ""},
+	{"wc", "c,bytes m,chars l,lines L,max-line-length w,words files0-from:<", "<*", ""},
+	{"sort", "o,output:> T,temporary-directory:> compress-program:! S,buffer-size: k,key: t,field-separator: batch-size: parallel: files0-from:< random-source:< b d f g i M n h R r,reverse sort: V c check? C m,merge s,stable u,unique z,zero-terminated", "<*", ""},
+	{"uniq", "c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z w,check-chars:", "<>", ""},
+	{"cut paste join comm fold expand unexpand fmt pr", "b,bytes: c,characters: d,delimiter,delimiters: f,fields: n complement s,only-delimited output-delimiter: z,zero-terminated w,width: t: 1: 2: j: a: v: o: e: i i,ignore-case", "<*", ""},
+	{"diff cmp diff3 sdiff", "u U,unified: c C,context: q,brief r,recursive N,new-file i w b B a,text y,side-by-side o,output:> l s n: x,exclude: X,exclude-from:< I: L,label: to-file:< from-file:< color? diff-program:! W,width: p", "<*", ""},
+	{"patch", "p,strip: i,input:< o,output:> r,reject-file:> d,directory:/ R,reverse N,forward E b,backup z,suffix: B,prefix: V,version-control: f,force t,batch s,silent,quiet u c e n l dry-run F,fuzz: D,ifdef: g,get: read-only: merge?", "><", ""},
+	{"md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum file stat du ls dir vdir tree strings od hexdump", "c,check a,all A,address-radix: b,brief,bytes,binary t,format,terse: r,recursive h,human-readable s,summarize d,max-depth: I,ignore: n,length: N: j: f,files-from:< L,dereference i,mime l m:< P,prune: o: e: exclude: color? w,width: sort: time-style: v quiet", "<*", ""},
+	{"readlink realpath basename dirname", "f,canonicalize e,canonicalize-existing m,canonicalize-missing n,no-newline s,suffix,strip: z,zero a,multiple relative-to: relative-base: q v L P", "<*", ""},
+	{"grep egrep fgrep zgrep", "e,regexp: f,file:< E,extended-regexp F,fixed-strings G P i,ignore-case v,invert-match w x c,count l,files-with-matches L n,line-number H h o,only-matching q,quiet,silent s r,recursive R,dereference-recursive A,after-context: B,before-context: C,context: m,max-count: d,directories: D,devices: include: exclude: exclude-from: exclude-dir: color? colour? label: binary-files: a,text b u U z Z,null T y line-buffered", ".<*", ""},
+	{"rg", "pre:! hostname-bin:! pre-glob: e,regexp: f,file:< g,glob: iglob: t,type: T,type-not: type-add: A,after-context: B,before-context: C,context: m,max-count: j,threads: M,max-columns: r,replace: E,encoding: ignore-file:< d,max-depth: max-filesize: sort: sortr: color: colors: engine: context-separator: hyperlink-format: path-separator: i,ignore-case S,smart-case s F,fixed-strings w x v,invert-match l,files-with-matches c,count n N o,only-matching q,quiet u,unrestricted z,search-zip a,text U,multiline P,pcre2 L,follow H I 0 p,pretty hidden no-ignore files json vimgrep", ".<*", ""},
+	{"ag ack", "pager:! A,after: B,before: C,context: G: g: p,path-to-ignore:< ignore: ignore-dir: m,max-count: depth: W,width: i l L c v w Q a u U f n S s z 0", ".<*", ""},
+	{"find", "", "", "dash"},
+	{"fd fdfind", "x,exec:W X,exec-batch:W e,extension: t,type: d,max-depth: E,exclude: c,color: H,hidden I,no-ignore u,unrestricted s i g F a L p 0 S,size: changed-within: changed-before: o,owner: j,threads: C,base-directory:/ ignore-file:< search-path: min-depth: exact-depth: max-results: format: q l", ".<*", ""},
+	{"locate updatedb", "o,output:> d,database:< U,database-root:<", ".*", ""},
+	{"xargs", "0,null a,arg-file:< d,delimiter: E: e,eof? I: i,replace? L,max-lines: l? n,max-args: P,max-procs: p,interactive s,max-chars: t,verbose r,no-run-if-empty o,open-tty x,exit process-slot-var: show-limits", "", "stop"},
+	{"parallel", "j,jobs: a,arg-file:< C,colsep: d,delimiter: I: L: n,max-args: N: S,sshlogin: X m k,keep-order u,ungroup bar eta progress dry-run joblog:> results:> timeout: delay: halt: retries: load: nice: tmpdir:> wd,workdir: pipe block: recstart: recend: q,quote v t s: 0,null r,no-run-if-empty tag header: shuf env: line-buffer,lb will-cite", "", "stop"},
+	{"sed", "n,quiet,silent e,expression:e f,file:S i,in-place? s,separate E,r,regexp-extended u,unbuffered z,null-data l,line-length: debug sandbox posix follow-symlinks", ".>*", ""},
+	{"awk", "f,file:S v,assign: F,field-separator: i,include:S e,source:e E,exec:S l,load:x d,dump-variables?> D,debug? o,pretty-print?> p,profile?> b c C g h L? M N n O P r S,sandbox s t V W:", ".<*", ""},
+	{"perl", "e:e E:e n p i? l? 0? a F: I: M: m: w W X c d? D: s S t T u U v V? x? C? f h", "S.*", "stop"},
+	{"ruby", "e:e n p i? l a F: I: r: w W? c d s S v x? C:/ E: K: T? U y 0? h", "S.*", "stop"},
+	{"python", "c:e m:. b B d E h i I O OO P q s S u v V W: x X:", "S.*", "stop"},
+	{"node", "e,eval:e p,print:e r,require:S import:S c,check i,interactive v,version h test inspect? inspect-brk? loader:S experimental-loader:S env-file: C,conditions: watch enable-source-maps max-old-space-size? no-warnings title: icu-data-dir: openssl-config:", "S.*", "stop"},
+	{"deno bun", "r,reload? A,allow-all allow-read? allow-write? allow-net? allow-run? allow-env? c,config: e,eval:e p,print:e watch cwd:/ filter: silent", "", "sub"},
+	{"php", "r:e B:e R:e E:e f:S F:S d: c: n a l s v m i w z: S: t:", "S.*", "stop"},
+	{"lua luajit", "e:e l: i v W E", "S.*", "stop"},
+	{"osascript expect tclsh wish", "e:e c:e f:S b: d i l:", "S.*", "stop"},
+	{"sh bash dash zsh ksh mksh fish", "c a b e f h i k l m n p r s t u v x B C E H P T V D o: O: rcfile:S init-file:S login norc noprofile posix restricted verbose version help debugger dump-strings noediting", "", "stop"},
+
+	// Archives and encoders.
+	{"tar", "c,create x,extract,get t,list r,append u,update d,diff A,concatenate delete f,file:< C,directory:/ z,gzip j,bzip2 J,xz Z zstd a,auto-compress I,use-compress-program:! to-command:! checkpoint? checkpoint-action:! F,info-script,new-volume-script:! rsh-command:! rmt-command:! T,files-from:< X,exclude-from:< exclude: v,verbose p,preserve-permissions k,keep-old-files m O,to-stdout P,absolute-names W h strip-components: transform,xform: one-top-level? owner: group: mode: mtime: N,newer: g,listed-incremental:> remove-files unlink-first U overwrite recursive-unlink S w,interactive b,blocking-factor: L,tape-length: M,multi-volume K,starting-file: V,label: B s H,format: n i l o suffix: backup? totals? wildcards anchored numeric-owner no-same-owner same-owner index-file:> warning: hard-dereference exclude-vcs sort:", "", "bare"},
+	{"cpio", "i,extract o,create p,pass-through d,make-directories F,file:< O:> I:< D,directory:/ E,pattern-file:< v u m t H,format: rsh-command:! to-stdout no-absolute-filenames 0,null a A B C: L R,owner: quiet", ".*", ""},
+	{"zip", "r,recurse-paths T,test TT,unzip-command:! m,move d,delete b,temp-path:> t: n: P,password: e u f j q v y x,exclude: i,include: 0 1 2 3 4 5 6 7 8 9 g @ O,out:> l k D A F s: o X", "><*", "dash"},
+	{"unzip bsdunzip", "d:> o n q l p t v j P: x: C L a u f", "<.*", ""},
+	{"gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat lz4 lzma compress", "c,stdout,to-stdout d,decompress,uncompress k,keep f,force l,list t,test v,verbose q,quiet r,recursive n,no-name N,name S,suffix: z,compress T,threads: o:> rm 1 2 3 4 5 6 7 8 9 M,memlimit: e,extreme", "<*", ""},
+	{"7z 7za 7zr", "o:> p: r y t: m: x: i: s: v: w: a: b: so si", "..>*", ""},
+	{"unrar", "", ".<.*", ""},
+	{"ar ranlib", "", ".>*", ""},
+	{"base64 base32 basenc", "d,decode i,ignore-garbage w,wrap: base64 base64url base32 base16", "<", ""},
+	{"xxd", "r,revert p,ps,plain b,bits c,cols: l,len: s,seek: i,include g,groupsize: e E u,upper o: n:", "<>", "dash"},
+	{"uudecode uuencode", "o,output-file:> m,base64", "<", ""},
+	{"openssl", "in:< out:> inkey:< key:< cert:< CAfile:< pass: passin: passout: d e a A base64 k: kfile:< K: iv: salt nosalt pbkdf2 connect:u engine:x config:< signature:< verify: sign:< days: subj: newkey: nodes noout text x509 new req aes-256-cbc sha256 md5 hex rand:< keyout:> CA:< CAkey:< servername: showcerts", "", "dash sub"},
+	{"gpg gpg2", "o,output:> d,decrypt e,encrypt r,recipient: s,sign c,symmetric import export export-secret-keys delete-keys delete-secret-keys homedir: passphrase: passphrase-file:< batch yes a,armor u,local-user: keyserver:u recv-keys: photo-viewer:! exec-path:x agent-program:x dirmngr-program:x k,list-keys K,list-secret-keys f,recipient-file:< v q", "<*", ""},
+
+	// Disks.
+	{"dd", "", "", ""},
+	{"mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mke2fs mkswap mkfs.exfat mkfs.f2fs mkdosfs", "t,type: L: n: F f q v I: i: m: N: O: E: b: c d: j J: M: o: T: U: l: S: s: r:", ">", ""},
+	{"wipefs", "a,all f,force n,no-act o,offset: t,types: b,backup q,quiet", ">*", ""},
+	{"fdisk sfdisk cfdisk gdisk sgdisk parted partprobe blkdiscard hdparm nvme mdadm cryptsetup e2fsck fsck tune2fs resize2fs", "l,list s,script b,sector-size: t,type: a,align: o n d Z,zap-all z,zap,zeroout f,force p,print L: U: y v A: q S,size: w,wipe: i: c,check I Q,query D,detail E,examine C,create zero-superblock build grow n,level: raid-devices:", "", ""},
+	{"mount", "t,types: o,options: a,all r,read-only w B,bind R,rbind M,move L: U: v f n O: make-shared make-private T,fstab:<", "<>", ""},
+	{"umount", "a,all f,force l,lazy R,recursive t,types: r v n O:", "..*", ""},
+	{"losetup", "a,all d,detach D,detach-all f,find j,associated o,offset: P,partscan r,read-only show b: l,list c L", "", ""},
+	{"swapoff swapon", "a,all v e L: U: p: s show summary", "", ""},
+	{"badblocks", "w n s v f i:< o:> b: c: t: p:", ">.*", ""},
+
+	// Wrappers.
+	{"env", "i,ignore-environment u,unset: C,chdir:/ S,split-string:. 0,null v,debug block-signal? default-signal? ignore-signal? list-signal-handling a,argv0:", "", "stop"},
+	{"sudo doas", "A,askpass b,background B,bell C,close-from: D,chdir:/ E preserve-env? e,edit g,group: H,set-home h,host: i,login K,remove-timestamp k,reset-timestamp l,list n,non-interactive P,preserve-groups p,prompt: R,chroot: r,role: S,stdin s,shell T,command-timeout: t,type: U,other-user: u,user: V,version v,validate a: L", "", "stop"},
+	{"su runuser", "c,command:! l,login s,shell:x m,p,preserve-environment g,group: G,supp-group: f,fast P,pty w,whitelist-environment: u,user: session-command:!", ".", ""},
+	{"nice", "n,adjustment:", "W", "stop"},
+	{"ionice", "c,class: n,classdata: p,pid: P,pgid: t,ignore u,uid:", "W", "stop"},
+	{"chrt", "b,batch d,deadline f,fifo i,idle o,other r,rr p,pid a,all-tasks m,max v T: P: D: R", ".W", "stop"},
+	{"taskset", "a,all-tasks c,cpu-list p,pid", ".W", "stop"},
+	{"nohup setsid dbus-run-session xvfb-run fakeroot eatmydata catchsegv unbuffer rlwrap torsocks proxychains proxychains4 torify", "c,ctty f,fork w,wait a,auto-servernum s,server-args: n,server-num: e,error-file:> p q l,lib: faked: b i:< u h v d", "W", "stop"},
+	{"stdbuf", "i,input: o,output: e,error:", "W", "stop"},
+	{"timeout", "k,kill-after: s,signal: f,foreground p,preserve-status v,verbose", ".W", "stop"},
+	{"time", "f,format: o,output:> a,append p,portability v,verbose q,quiet", "W", "stop"},
+	{"watch", "n,interval: d,differences? t,no-title b,beep e,errexit g,chgexit c,color x,exec p,precise w,no-wrap q,equexit:", "", "stop"},
+	{"command builtin exec", "p v V a: c l", "", "stop"},
+	{"coproc then do else", "", "W", "stop"},
+	{"chroot", "u,userspec: g,groups: userspec: groups: skip-chdir", "/W", "stop"},
+	{"unshare", "m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? f,fork r,map-root-user c,map-current-user mount-proc? map-user: map-group: map-users: map-groups: propagation: setgroups: kill-child? R,root:/ w,wd:/ S,setuid: G,setgid: keep-caps map-auto", "W", "stop"},
+	{"nsenter", "t,target: a,all m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root? w,wd? F,no-fork Z,follow-context S,setuid: G,setgid: preserve-credentials e,env W,wdns:", "W", "stop"},
+	{"flock", "s,shared x,e,exclusive u,unlock n,nb,nonblock w,wait,timeout: o,close c,command:! E,conflict-exit-code: F,no-fork verbose", ">W", "stop"},
+	{"script", "c,command:! a,append e,return f,flush q,quiet t timing? O,log-out:> I,log-in:> B,log-io:> T,log-timing:> m,logging-format: E,echo: o,output-limit: force", ">", ""},
+	{"scriptreplay", "", "<*", ""},
+	{"strace ltrace", "f,follow-forks o,output:> e,trace: p,attach: c t r s,string-limit: u,user: E,env: a: b: I: O: P: S: X: y k v q D w C d h i n T x z Z", "W", "stop"},
+	{"valgrind", "tool: log-file? leak-check? q v error-exitcode? gen-suppressions? suppressions? num-callers? track-origins? show-leak-kinds? vgdb?", "W", "stop"},
+	{"perf", "", "", "sub stop"},
+	{"busybox toybox", "list install help", "W", "stop"},
+	{"ssh", "1 2 4 6 A a C f G g K k M N n q s T t V v X x Y y B: b: c: D: E:> e: F:< I:x i:< J:u L: l: m: O: o: p: Q: R: S: W:u w:", "u", "stop"},
+	{"sshpass", "p: f:< d: e v P: h", "W", "stop"},
+	{"mosh autossh", "ssh:! server: M: p: a n predict:", "uW", "stop"},
+	{"systemd-run", "u,unit: p,property: E,setenv: S,shell t,pty P,pipe q,quiet G,collect r,remain-after-exit d,same-dir uid: gid: nice: scope user system H,host: M,machine: on-calendar: on-active: on-boot: working-directory:/ slice: wait description:", "W", "stop"},
+	{"firejail bwrap", "", "W", "stop"},
+	{"entr", "a c d n p r s z", "W", "stop"},
+	{"inotifywait inotifywatch", "m r q e: t: o:> d s c format: timefmt: exclude: include: fromfile:<", "<*", ""},
+	{"nodemon watchexec", "x,exec:! e,ext,exts: w,watch: i,ignore: d,delay: r,restart s,signal: q V L", "W", "stop"},
+	{"at batch", "f:S m q: t: v l d: c: M", "", ""},
+	{"crontab", "u: l r e i", "S", ""},
+	{"make gmake", "C,directory:/ f,file,makefile:S I,include-dir: j,jobs? k,keep-going n,just-print,dry-run,recon B,always-make s,silent,quiet e,environment-overrides eval:e i,ignore-errors l,load-average? o,old-file: W,what-if: O,output-sync? p q r R S t v w d debug? trace no-print-directory warn-undefined-variables", "", ""},
+	{"just task rake ninja scons", "C:/ f,justfile,taskfile,rakefile,file:S d,working-directory,directory,dir:/ j,jobs: t: n,dry-run v q s e g l c,command:", "", ""},
+	{"npm pnpm yarn", "prefix:/ C,dir,cwd:/ w,workspace: g,global D,save-dev S,save E,save-exact P,save-prod O,save-optional f,force y,yes s,silent registry:u F,filter: r,recursive tag: access: otp: ignore-scripts script-shell:x userconfig:< d,loglevel: c,call:!", "", "sub"},
+	{"npx bunx pnpx", "p,package: y,yes no-install c,call:! q,quiet ignore-existing shell:x n,node-arg:", "W", "stop"},
+	{"uvx", "from: with: p,python: index-url: q,quiet v n,no-cache isolated refresh with-requirements:<", "W", "stop"},
+	{"pipx", "spec: python: pip-args: verbose include-deps force system-site-packages no-cache index-url: fetch-missing-python q v i:", "", "sub stop"},
+	{"uv", "directory:/ project:/ q,quiet v,verbose n,no-cache offline config-file:<", "", "sub stop"},
+	{"poetry pdm pipenv hatch rye", "C,directory,project:/ P: n,no-interaction q,quiet v,verbose no-plugins", "", "sub stop"},
+	{"bundle", "", "", "sub stop"},
+	{"corepack", "", "W", "stop"},
+	{"docker podman nerdctl", "c,context: H,host: l,log-level: config: D,debug tls tlscacert:< tlscert:< tlskey:< connection: url: root: runroot: log-level:", "", "sub stop"},
+	{"docker-compose", "f,file:< p,project-name: project-directory:/ profile: env-file:< ansi: H,host:", "", "sub stop"},
+	{"kubectl oc", "n,namespace: context: kubeconfig:< cluster: user: s,server:u token: as: as-group: f,filename:< o,output: l,selector: A,all-namespaces force grace-period: all k,kustomize:< c,container: i,stdin t,tty dry-run? v: p,patch: type: cascade? now wait? R,recursive field-selector: image: replicas: request-timeout: from-file: from-literal: tail:", "", "sub"},
+	{"git", "C:/ c: exec-path? git-dir: work-tree: namespace: super-prefix: config-env: p,paginate P,no-pager no-replace-objects bare literal-pathspecs no-optional-locks list-cmds: attr-source: v,version h,help html-path man-path info-path no-lazy-fetch no-advice", "", "sub stop"},
+
+	// Network.
+	{"curl", "o,output:> O,remote-name J,remote-header-name d,data,data-ascii,data-binary,data-urlencode:@ data-raw: json:@ T,upload-file:< F,form:@ form-string: K,config:< x,proxy:u X,request: H,header:@ A,user-agent: b,cookie: c,cookie-jar:> D,dump-header:> e,referer: u,user: U,proxy-user: w,write-out: E,cert:< key:< cacert:< capath:< m,max-time: connect-timeout: retry: retry-delay: retry-max-time: r,range: L,location k,insecure s,silent S,show-error f,fail fail-with-body i,include I,head v,verbose g,globoff G,get 4,ipv4 6,ipv6 N,no-buffer n,netrc netrc-file:< C,continue-at: z,time-cond: y: Y: t: Q,quote: P: a,append l B p q,disable R,remote-time j Z,parallel # 0 1 2 3 url:u resolve: connect-to: unix-socket:< abstract-unix-socket: trace:> trace-ascii:> stderr:> output-dir:> create-dirs limit-rate: max-filesize: proto: proto-default: tlsv1.2 tlsv1.3 http1.1 http2 http3 compressed interface: dns-servers: doh-url:u oauth2-bearer: engine:x libcurl:> hsts:> alt-svc:> etag-save:> etag-compare:< ciphers: pass: cert-type: key-type: socks5: socks5-hostname: noproxy: max-redirs: location-trusted post301 post302 anyauth basic digest ntlm negotiate no-progress-meter progress-bar retry-all-errors retry-connrefused path-as-is ssl-reqd mail-from: mail-rcpt: upload-flags: variable: rate: remote-name-all remove-on-error raw", "u*", ""},
+	{"wget", "O,output-document:> o,output-file:> a,append-output:> P,directory-prefix:> i,input-file:< e,execute:. B,base: U,user-agent: header: post-data: post-file:< body-data: body-file:< method: use-askpass:x t,tries: T,timeout: w,wait: waitretry: Q,quota: limit-rate: A,accept: R,reject: D,domains: I: X: l,level: r,recursive p,page-requisites k,convert-links m,mirror c,continue N,timestamping q,quiet v,verbose n: S,server-response b,background nc nv nd no-clobber no-verbose no-directories no-parent no-check-certificate user: password: load-cookies:< save-cookies:> certificate:< private-key:< ca-certificate:< config:< warc-file:> rejected-log:> hsts-file:> content-disposition spider show-progress max-redirect: E,adjust-extension H,span-hosts K L F 4 6 x d h V ssh-askpass: random-wait restrict-file-names: cut-dirs:", "u*", ""},
+	{"aria2c axel", "o,out,output:> d,dir:> i,input-file:< x,max-connection-per-server: s,split: n: on-download-complete:x on-download-start:x on-download-error:x all-proxy: header: conf-path:< l,log:> q,quiet c,continue a", "u*", ""},
+	{"http https httpie xh", "o,output:> d,download f,form j,json a,auth: A,auth-type: session:> verify: cert:< proxy: p,print: v,verbose h,headers b,body F,follow timeout: c,continue", ".*", ""},
+	{"nc", "e,exec:x c,sh-exec:! lua-exec:S l,listen k,keep-open p,source-port: u,udp v,verbose w,wait: n,nodns z q: s,source: X: x: o,output:> i,interval: N 4 6 U,unixsock d t r C D b I: O: P: T: V: m: W: ssl ssl-cert:< ssl-key:< proxy: proxy-type: allow: broker chat recv-only send-only", "..", ""},
+	{"telnet ftp tftp lftp", "l: a d e:! f:S c:! u: p: i n v g", "u.*", ""},
+	{"socat", "", "", ""},
+	{"ssh-keygen", "t: b: C: f:> N: P: y l q R: F: p i e m: s:< D:x w:x O: I: V: n: Z: h L H A", "", ""},
+	{"ssh-copy-id", "i:< f n p: o: s t:", "u", ""},
+	{"ssh-add ssh-agent", "D d k l L x X t: c K s:x e: a: E: T: q h H: P: S: A", "<*", ""},
+	{"nmap masscan", "script:S iL:< oN:> oG:> oX:> oA:> p: sS sT sU sV sC A O T: Pn n v datadir:< interactive resume:< excludefile:< script-args: script-args-file:<", "u*", "dash"},
+	{"tcpdump tshark dumpcap", "w:> r:< z:! G: W: C: i: s: n nn v vv X A c: e q t l p D E: F:< Z: L U y: Y: T: f: R:", ".*", ""},
+	{"dig host nslookup drill", "f:< x: t: p: q: b: y: k:< c: 4 6 a l v W: R: N: C d r s T w m:", "u*", ""},
+	{"ping traceroute tracepath mtr ping6 arping whois", "c: i: W: w: s: t: I: q n v 4 6 m: p: f M: Q: S: T: D b A R h: r a H", "u*", ""},
+	{"iptables ip6tables nft ufw firewall-cmd ip ifconfig route", "f,file:< F,flush A,append: D,delete: I,insert: P,policy: j,jump: t,table: L,list n s,source: d,destination: p,protocol: dport: sport: X,delete-chain Z N: c o v a", ".*", ""},
+	{"gh glab hub", "R,repo: hostname: X,method: f,raw-field: F,field: t,title: b,body: d,draft,delete p,prerelease r,reviewer: a,assignee: l,label: m,merge s,squash y,yes w,web q,jq: H,header: input:< n,notes: notes-file:< force admin auto", "", "sub"},
+	{"aws gcloud az doctl heroku flyctl fly vercel netlify railway wrangler", "profile: region: output: query: endpoint-url:u project: account: configuration: zone: no-verify-ssl debug quiet q format: subscription: debug recursive force yes", "", "sub"},
+	{"terraform tofu pulumi terragrunt", "chdir:/ auto-approve var: var-file:< target: state:> out:> input? lock? destroy backend-config: no-color refresh? parallelism: C,cwd:/ s,stack: y,yes f,force skip-preview", "", "sub dash"},
+	{"helm", "n,namespace: f,values:< set: kube-context: kubeconfig:< version: repo:u wait atomic i,install timeout: create-namespace dry-run? post-renderer:x o,output: debug force", "", "sub"},
+	{"ansible ansible-playbook", "i,inventory:< m,module-name: a,args: e,extra-vars: b,become K u,user: l,limit: t,tags: C,check D,diff f,forks: v c,connection: M:< private-key:< vault-password-file:< ssh-common-args:", "S*", ""},
+
+	// git commands, read after git's own options.
+	{"git_push", "f,force force-with-lease? force-if-includes d,delete all mirror tags follow-tags n,dry-run u,set-upstream q,quiet v,verbose no-verify verify receive-pack,exec:! repo:u o,push-option: prune atomic porcelain progress signed? thin recurse-submodules: 4,ipv4 6,ipv6 branches", "..*", ""},
+	{"git_fetch git_pull git_ls-remote", "upload-pack:! exec:! all a,append depth: f,force p,prune t,tags n,no-tags j,jobs: q,quiet v,verbose r,rebase? no-rebase ff-only no-ff no-edit no-commit squash X,strategy-option: s,strategy: u,update-head-ok k,keep o,server-option: refmap: shallow-since: shallow-exclude: unshallow recurse-submodules? negotiation-tip: h,heads symref refs exit-code get-url sort: autostash no-verify", "..*", ""},
+	{"git_clone", "u,upload-pack:! c,config:. template:< reference:< reference-if-able:< o,origin: b,branch: depth: j,jobs: separate-git-dir:> bundle-uri:u l,local no-hardlinks s,shared q,quiet v,verbose n,no-checkout bare mirror recurse-submodules? single-branch no-tags shallow-since: shallow-exclude: filter: sparse progress dissociate server-option: also-filter-submodules", ".>", ""},
+	{"git_grep", "O?! open-files-in-pager?! e: f:< A: B: C: m: max-depth: threads: i v w x l L c n h H o q E F P G p W z cached untracked no-index exclude-standard all-match and or not name-only files-with-matches ignore-case word-regexp count line-number extended-regexp fixed-strings perl-regexp show-function", ".<*", ""},
+	{"git_diff git_log git_show git_format-patch git_diff-tree git_diff-index git_diff-files git_shortlog git_whatchanged git_reflog git_range-diff", "output:> o,output-directory:> ext-diff no-ext-diff textconv n,max-count: p,patch u stat? name-only name-status oneline graph all decorate? since: until: after: before: author: grep: format: pretty? abbrev? U,unified: S: G: L: M,find-renames? C,find-copies? B? O:< w b i color? word-diff? no-index cached staged merge-base diff-filter: follow reverse skip: s,no-patch q,quiet R a,text z relative? dirstat? numstat shortstat summary check full-index binary exit-code stdout attach? inline? subject-prefix: v,reroll-count: cover-letter", "..*", ""},
+	{"git_archive", "o,output:> exec:! remote:u format: prefix: add-file:< add-virtual-file: v,verbose l,list worktree-attributes mtime:", "..*", ""},
+	{"git_rebase", "x,exec:! i,interactive onto: continue abort skip quit edit-todo s,strategy: X,strategy-option: autosquash autostash f,force-rebase r,rebase-merges? root no-verify S,gpg-sign? empty: keep-base update-refs q,quiet v,verbose p committer-date-is-author-date no-ff apply merge", "..*", ""},
+	{"git_filter-branch", "f,force env-filter:! tree-filter:! index-filter:! parent-filter:! msg-filter:! commit-filter:! tag-name-filter:! setup:! subdirectory-filter: prune-empty original: d: state-branch:", "..*", ""},
+	{"git_difftool git_mergetool", "x,extcmd:! t,tool: g,gui y,no-prompt prompt d,dir-diff tool-help trust-exit-code", "..*", ""},
+	{"git_send-email git_instaweb git_request-pull git_am git_apply", "smtp-server:! sendmail-cmd:! to-cmd:! cc-cmd:! header-cmd:! d,httpd:! b,browser:! p,port: directory: exclude: include: R,reverse 3,3way index cached check stat n,dry-run s,signoff k,keep q,quiet whitespace: reject unidiff-zero build-fake-ancestor:> unsafe-paths resolvemsg: abort continue skip quit", "<*", ""},
+	{"git_commit", "m,message: a,all amend no-verify,n F,file:< t,template:< C,reuse-message: c,reedit-message: author: date: s,signoff S,gpg-sign? no-gpg-sign e,edit no-edit p,patch i,include o,only q,quiet v,verbose allow-empty allow-empty-message fixup: squash: reset-author cleanup: trailer: u,untracked-files? dry-run short porcelain long z,null pathspec-from-file:< status no-status", "..*", ""},
+	{"git_reset", "hard soft mixed merge keep q,quiet p,patch N,intent-to-add pathspec-from-file:< recurse-submodules", "..*", ""},
+	{"git_clean", "f,force d x X n,dry-run i,interactive q,quiet e,exclude:", "..*", ""},
+	{"git_checkout git_switch git_restore", "f,force b: B: c,create: C,force-create: t,track? l d,detach orphan: q,quiet p,patch m,merge ours theirs discard-changes s,source: S,staged W,worktree overlay no-overlay conflict: guess no-guess progress ignore-other-worktrees pathspec-from-file:< 2 3 overwrite-ignore recurse-submodules ignore-skip-worktree-bits", "..*", ""},
+	{"git_branch git_tag", "d,delete D f,force m,move M c,copy C a,all r,remotes l,list v,verbose q,quiet t,track? u,set-upstream-to: unset-upstream edit-description contains: merged? no-merged? points-at: format: sort: column? show-current s,sign local-user: message: F,file:< n? i,ignore-case annotate", "..*", ""},
+	{"git_rm git_mv git_add", "f,force r cached n,dry-run q,quiet k v,verbose A,all u,update p,patch i,interactive e,edit N,intent-to-add refresh ignore-errors ignore-missing chmod: sparse pathspec-from-file:< renormalize ignore-unmatch", "..*", ""},
+	{"git_stash git_worktree git_remote git_submodule git_update-ref git_gc git_prune git_notes git_replace", "f,force a,all u,include-untracked k,keep-index p,patch q,quiet m,message: b: B: d,detach checkout no-checkout lock reason: t: recursive init remote merge rebase depth: name: reference:< stdin z no-deref create-reflog prune? aggressive auto n,dry-run v,verbose expire: S,staged cached progress", "..*", ""},
+	{"git_config", "global system local worktree f,file:> blob: get get-all get-regexp get-urlmatch add unset unset-all replace-all rename-section remove-section l,list e,edit bool int path type: z,null name-only includes show-origin show-scope default: comment: value: all regexp", "..*", ""},
+	{"git_init", "template:< separate-git-dir:> bare q,quiet b,initial-branch: shared? object-format: ref-format:", ">", ""},
+	{"git_bundle git_fast-export git_fast-import git_hash-object", "export-marks:> import-marks:< import-marks-if-exists:< export-pack-edges:> cat-blob-fd: q,quiet all all-progress progress? force done stats w stdin t: path: no-filters literally", ".>.*", ""},
+
+	// Packages and builds.
+	{"cargo", "manifest-path:< config: color: Z: C:/ q,quiet v,verbose locked offline frozen p,package: j,jobs: target: target-dir:> features: all-features no-default-features r,release bin: example: test: bench: path:< git:u root:> registry: index:u token: n,dry-run allow-dirty f,force no-verify workspace", "", "sub"},
+	{"go", "C:/ exec:! toolexec:! o:> n x v race mod: tags: ldflags: gcflags: run: bench: count: coverprofile:> cpuprofile:> memprofile:> overlay:< modfile:< p: timeout: short json a i work trimpath cover covermode: coverpkg: w u d t m vettool:x f: e modcacheclean cache modcache testcache fuzzcache", "", "sub dash"},
+	{"pip", "r,requirement:< c,constraint:< e,editable: t,target:> i,index-url:u extra-index-url:u f,find-links: no-index U,upgrade user prefix:> root:> no-deps pre q,quiet v,verbose y,yes proxy: trusted-host: log:> cache-dir: break-system-packages d,dest:> w,wheel-dir:> isolated src: no-cache-dir python: report:>", "", "sub"},
+	{"gem", "i,install-dir:> n,bindir:> s,source:u v,version: f,force N,no-document a,all x,executables P: g,file:< key: host:u", "", "sub"},
+	{"apt apt-get aptitude", "y,yes,assume-yes q,quiet? f,fix-broken o,option: c,config-file:< t,target-release: d,download-only s,simulate,dry-run u,show-upgraded m b,build purge no-install-recommends install-suggests reinstall allow-unauthenticated force-yes auto-remove allow-downgrades allow-remove-essential only-upgrade", "", "sub"},
+	{"yum dnf microdnf zypper apk pacman brew port snap flatpak emerge nix nix-env", "y,assumeyes q,quiet c,config:< v,verbose n,non-interactive R,recursive r,root:> e,eval: S U,update,upgrade Syu noconfirm classic cask f,force i,install p,profile: a,arch: d b X,repository:u root:> no-cache", "", "sub"},
+	{"dpkg rpm", "i,install r,remove P,purge e,erase U,upgrade F l,list L,listfiles: s,status: S,search: q,query a,all c,contents: x,extract force? root:> R,recursive V v h nodeps configure import: unpack: reconfigure instdir:> admindir:>", "<*", ""},
+	{"cmake", "P:S E S:< B:> G: D: C:< build:/ install:/ target,t: j,parallel? config: prefix: toolchain: preset: v,verbose open: workflow", ".*", "dash"},
+	{"gcc g++ cc c++ clang clang++ rustc ld as", "o:> c S E I: L: l: D: U: O? W? f? m? g? x: include:< isystem: std? wrapper:x B: specs:< plugin: shared static pthread v T:< Xlinker: MF:> MT: MD MMD MP C: A: L: crate-type: edition: emit: out-dir:> extern: linker:x", "<*", "dash"},
+	{"pytest py.test", "c:< p: k: m: x q v s n: rootdir: confcache? junitxml? junit-xml:> log-file:> basetemp:> conftest: cov? cov-report? durations: tb: pdb pdbcls: l,showlocals lf,last-failed ff,failed-first o,override-ini: r: import-mode: pyargs ignore: deselect: maxfail: W: co,collect-only", "<*", ""},
+	{"mvn gradle gradlew mvnw", "f,file,build-file:< D? P,project-prop: pl,projects: am q,quiet B,batch-mode o,offline U T,threads: s,settings:< t I,init-script:S b: c:< p,project-dir:/ x,exclude-task: daemon no-daemon info stacktrace", "", "sub"},
+	{"twine", "r,repository: repository-url:u u,username: p,password: skip-existing s,sign i: c: config-file:< cert:< verbose non-interactive", "", "sub"},
+	{"prisma alembic flyway liquibase rails knex typeorm sequelize django-admin dbmate goose migrate", "schema:< config:< n,name: c: x: force f,force accept-data-loss url:u u: d: e,environment: to: database: path: source:", "", "sub"},
+
+	// Databases.
+	{"psql", "c,command:e f,file:< d,dbname: h,host:u p,port: U,username: W,password w,no-password o,output:> L,log-file:> v,set,variable: t,tuples-only A,no-align q,quiet x,expanded X,no-psqlrc 1,single-transaction l,list E a b e F: R: P: H n s S T: z 0", ".*", ""},
+	{"mysql mariadb", "e,execute:e h,host:u P,port: u,user: p,password? D,database: f,force tee:> defaults-file:< defaults-extra-file:< init-command:e pager? S,socket: protocol: N,skip-column-names B,batch s,silent v,verbose t H X ssl-ca:< local-infile? default-auth: plugin-dir:", ".*", ""},
+	{"sqlite3", "init:S cmd:e batch csv json header column line list html readonly separator: bail", ">e*", "dash"},
+	{"redis-cli", "h:u p: a: u:u n: x c s: r: i: raw eval:S rdb:> pipe no-auth-warning user: pass: tls cacert:< cert:< key:<", ".*", ""},
+	{"mongo mongosh", "eval:e f,file:S h,host:u p,password: u,username: port: authenticationDatabase: quiet nodb norc shell tls", ".S*", ""},
+	{"pg_dump pg_restore pg_dumpall mysqldump mongodump mongorestore", "f,file:> d,dbname,db: h,host:u p,port: U,u,username,user: r,result-file:> o,out:> c,clean C,create a,data-only s,schema-only F,format: j,jobs: t,table: n,schema: v,verbose all-databases single-transaction uri:u drop gzip archive? w W", ".*", ""},
+	{"dropdb createdb dropuser createuser", "h,host:u p,port: U,username: if-exists f,force e w W i,interactive", ".*", ""},
+
+	// System.
+	{"systemctl", "user system q,quiet f,force now H,host: M,machine: t,type: a,all no-pager no-block r,recursive root:> l,full p,property: o,output: n,lines: s,signal: runtime", "", "sub"},
+	{"service initctl rc-service", "", "", ""},
+	{"kill pkill killall skill", "s,signal: l,list? n,ns: f,full u,euid: U,uid: x,exact g,pgroup: P,parent: t,terminal: o,oldest n,newest i,ignore-case I,interactive e,echo q,quiet v,verbose w,wait r,regexp 9 1 2 3 15 KILL TERM HUP INT QUIT STOP CONT USR1 USR2", ".*", ""},
+	{"useradd adduser usermod userdel groupadd groupdel groupmod deluser passwd chpasswd chsh chage gpasswd visudo vipw vigr", "a,append G,groups: g,gid: u,uid: s,shell:x d,home: m,create-home M r,system,remove p,password: o,non-unique c,comment: e,expiredate: f,file:< D,defaults N U k,skel: L,lock R,root: l,login: n disabled-password gecos: ingroup: i x w q h: S stdin", ".*", ""},
+	{"insmod", "f s", "<.*", ""},
+	{"modprobe rmmod kexec depmod", "r,remove f,force a,all v n,dry-run q c,showconfig d,dirname: C,config:< S: l,load e,exec initrd:< command-line: append: reuse-cmdline", ".*", ""},
+	{"sysctl", "w,write p,load? a,all n,values e,ignore q,quiet system N", ".*", ""},
+	{"ld.so ld-linux-x86-64.so.2 ld-linux.so.2", "list verify library-path: inhibit-cache preload: audit: argv0:", "W", "stop"},
+	{"ldconfig", "C:> f:< n N X v r:/ p", ".*", ""},
+	{"journalctl", "u,unit: f,follow n,lines: r,reverse k,dmesg b,boot? S,since: U,until: vacuum-size: vacuum-time: vacuum-files: rotate flush sync file:< D,directory:< o,output: p,priority: no-pager e x g,grep: t,identifier: q cursor-file:>", ".*", ""},
+	{"shutdown reboot halt poweroff init telinit", "r h H P c f,force p n w,wtmp-only k a", ".*", ""},
+	{"man", "H,html?! P,pager:! C,config-file:< M,manpath: R,recode: l,local-file k,apropos f,whatis K a,all w,where,path d,debug D,default e,extension: L,locale: s,S,sections: t,troff T,troff-device? X? Z i I p,preprocessor: E,encoding: 7 u,update r,prompt: no-hyphenation no-justification regex wildcard names-only", ".*", ""},
+	{"info", "o,output:> f,file:< restore:< dribble:> init-file:< d,directory: n,node: k,apropos: O w a", ".*", ""},
+	{"vim", "c:! S:S u:S U:S s:S w:> W:> i:> cmd:! t: T: R e E s v y Z m M b l n r? L d D g p? o? O? x X A F H N C V? startuptime:> servername: remote remote-send: remote-expr: noplugin clean not-a-term headless", ">*", ""},
+	{"emacs emacsclient", "e,eval,execute:e l,load:S f,funcall: batch script:S nw Q q,no-init-file t,nw c,create-frame s,socket-name: a,alternate-editor:x n,no-wait d: u: L,directory:", ">*", ""},
+	{"nano pico joe mcedit micro", "o: s,speller:! T: r: l v,view B C: Y: f,rcfile:<", ">*", ""},
+	{"ed red", "s p: r E l v", ">", ""},
+	{"gdb lldb", "ex,eval-command:. iex,init-eval-command:. x,command:S ix:S c,core:< p,pid: args batch q,quiet nx n o,one-line:. O:. s,source:S b f,file:< P cd:/ d: tty:", "<.*", "dash"},
+	{"cpulimit", "l,limit: p,pid: e,exe: P,path: z,lazy i v b m", "W", "stop"},
+	{"screen", "X S: d D r? R x? m c:< L Logfile:> t: s:x e: h: p: T: U a i q ls list wipe", "W", "stop"},
+	{"tmux", "S: L: f:< c:! 2 C l u v D N T:", "", "sub stop"},
+	{"logger wall write mail sendmail mutt msmtp", "f,file:< s: a:< A:< t: i p: n,server:u P: c: b: r: C:< X:> v o: H:", ".*", ""},
+	{"hash", "p: l r d t", ".*", ""},
+	{"history", "c d: a?> n?< r?< w?> p s", ".*", ""},
+	{"enable", "f:x n a d p s", ".*", ""},
+	{"echo printf true false test [ pwd id whoami uname date hostname uptime ps top free df env_print printenv sleep seq yes nproc arch tty groups who w last lsof lscpu lsblk locale cal bc dc expr numfmt factor shuf jq yq tput clear reset column rev tr iconv dos2unix unix2dos", "", ".*", "dash"},
+}

@@ -1,0 +1,303 @@
+package inspect
+
+import (
+	"path"
+	"strings"
+
+	"sallyport/sandbox"
+)
+
+// disk takes the devices a partition tool names as written, unless it is only
+// asked to list.
+func (c *call) disk() {
+	lists := false
+	for _, f := range []string{"-l", "--list", "-p", "--print", "-Q", "-D", "-E", "-I", "-i", "-v", "--show", "-s", "-a", "-j", "-n"} {
+		lists = lists || c.flag(f)
+	}
+	for _, a := range c.args {
+		switch a.s {
+		case "print", "list", "status", "luksDump", "isLuks", "id-ctrl", "id-ns", "smart-log", "unit":
+			lists = true
+		}
+	}
+	for _, f := range []string{"-C", "-Z", "-z", "--zero-superblock", "-f", "-d", "-o", "-w"} {
+		lists = lists && !c.flag(f)
+	}
+	for _, a := range c.args {
+		switch {
+		case !strings.Contains(a.s, "/") && !a.opaque:
+		case lists:
+			c.reads(a)
+		default:
+			c.writes(a)
+		}
+	}
+}
+
+// find follows -exec and its kin, and -delete, once for every starting point.
+func (c *call) find() {
+	args := c.s.argv[1:]
+	var roots []word
+	for i := 0; i < len(args); i++ {
+		a := args[i].s
+		if a == "-H" || a == "-L" || a == "-P" || strings.HasPrefix(a, "-O") && i < 3 {
+			continue
+		}
+		if a == "-D" {
+			i++
+			continue
+		}
+		if strings.HasPrefix(a, "-") || a == "(" || a == "!" || a == `\(` || a == "," {
+			args = args[i:]
+			break
+		}
+		roots = append(roots, args[i])
+		if i == len(args)-1 {
+			args = nil
+		}
+	}
+	if len(roots) == 0 {
+		roots = []word{{s: "."}}
+	}
+	for _, r := range roots {
+		c.reads(r)
+	}
+	found := filtered(args, roots)
+	for _, r := range found {
+		c.reads(r)
+	}
+	for i := 0; i < len(args); i++ {
+		switch args[i].s {
+		case "-delete":
+			for _, r := range found {
+				c.removes(r)
+			}
+		case "-fprint", "-fprint0", "-fls", "-fprintf":
+			if i+1 < len(args) {
+				c.writes(args[i+1])
+			}
+		case "-exec", "-execdir", "-ok", "-okdir":
+			end := i + 1
+			for end < len(args) && args[end].s != ";" && args[end].s != "+" {
+				end++
+			}
+			c.findExec(args[i+1:end], found)
+			i = end
+		}
+	}
+}
+
+// filtered are the paths that {} may stand for: the starting points, or where
+// tests narrow them down, what lies beneath.
+func filtered(tests, roots []word) []word {
+	beneath := ""
+	for i, t := range tests {
+		arg := ""
+		if i+1 < len(tests) {
+			arg = tests[i+1].s
+		}
+		switch strings.TrimPrefix(t.s, "-") {
+		case "name", "iname":
+			if strings.Trim(arg, "*?") != "" && !strings.Contains(arg, "/") {
+				beneath = "/**/" + arg
+			}
+		case "path", "ipath", "wholename", "iwholename":
+			beneath = max(beneath, "/**")
+			if base := path.Base(arg); strings.Trim(base, "*?./") != "" && beneath == "/**" {
+				beneath += "/" + base
+			}
+		case "regex", "iregex", "lname", "samefile", "inum":
+			beneath = max(beneath, "/**")
+		case "size", "mtime", "atime", "ctime", "mmin", "amin", "cmin", "newer", "user", "group", "uid", "gid", "perm", "empty", "links",
+			"executable", "nouser", "nogroup", "fstype", "mindepth":
+			beneath = max(beneath, "/**")
+		case "newermt", "anewer", "cnewer":
+			beneath = max(beneath, "/**")
+		case "o", "or", ",", "not":
+			if t.s == "-o" || t.s == "-or" || t.s == "," {
+				beneath = min(beneath, "/**")
+			}
+		}
+	}
+	if beneath == "" {
+		return roots
+	}
+	out := make([]word, len(roots))
+	for i, r := range roots {
+		out[i] = word{s: strings.TrimRight(r.s, "/") + beneath, opaque: r.opaque}
+	}
+	return out
+}
+
+// findExec runs a -exec command with each starting point in the place of {}.
+func (c *call) findExec(argv, roots []word) {
+	if len(argv) == 0 {
+		return
+	}
+	for _, r := range roots {
+		filled := make([]word, len(argv))
+		for i, a := range argv {
+			filled[i] = a
+			if strings.Contains(a.s, "{}") {
+				filled[i] = word{s: strings.ReplaceAll(a.s, "{}", r.s), opaque: a.opaque || r.opaque}
+			}
+		}
+		c.inner("find").run(simple{argv: filled, pos: -1})
+	}
+}
+
+func (c *call) fd() {
+	for i, a := range c.s.argv {
+		switch a.s {
+		case "-x", "--exec", "-X", "--exec-batch":
+			if i+1 < len(c.s.argv) {
+				c.runs(c.s.argv[i+1:])
+			}
+			return
+		}
+	}
+}
+
+func (c *call) dd() {
+	for _, a := range c.args {
+		switch k, v, _ := strings.Cut(a.s, "="); k {
+		case "of":
+			c.writes(word{s: v, opaque: a.opaque})
+		case "if":
+			c.reads(word{s: v, opaque: a.opaque})
+		}
+	}
+}
+
+// tar turns its archive operand into a read or a write, and follows
+// --checkpoint-action and --to-command.
+func (c *call) tar() {
+	creating := c.flag("-c") || c.flag("-r") || c.flag("-u") || c.flag("-A")
+	for _, o := range c.opts {
+		if !o.has {
+			continue
+		}
+		switch {
+		case o.is("--checkpoint-action"):
+			if cmd, ok := strings.CutPrefix(o.value.s, "exec="); ok {
+				c.shell(word{s: cmd, opaque: o.value.opaque}, "--checkpoint-action")
+			}
+		case o.is("-f") && creating:
+			c.writes(o.value)
+		}
+	}
+	switch {
+	case creating:
+		for _, a := range c.args {
+			c.reads(a)
+			if c.flag("--remove-files") {
+				c.removes(a)
+			}
+		}
+	case c.flag("-x") && !c.flag("-O"):
+		c.writes(word{s: "."})
+	}
+}
+
+func (c *call) socat() {
+	for _, a := range c.args {
+		kind, rest, _ := strings.Cut(a.s, ":")
+		switch strings.ToUpper(kind) {
+		case "EXEC", "SYSTEM", "SHELL":
+			text, _, _ := strings.Cut(rest, ",")
+			c.shell(word{s: strings.Trim(text, `'"`), opaque: a.opaque}, kind)
+		case "TCP", "TCP4", "TCP6", "TCP-CONNECT", "TCP4-CONNECT", "OPENSSL", "UDP", "UDP-CONNECT", "SSL", "OPENSSL-CONNECT", "UDP4", "UDP4-SENDTO":
+			host, _, _ := strings.Cut(rest, ",")
+			c.w.in.reach("socat", word{s: host, opaque: a.opaque})
+		case "OPEN", "FILE", "CREATE", "GOPEN":
+			file, _, _ := strings.Cut(rest, ",")
+			c.writes(word{s: file, opaque: a.opaque})
+		}
+	}
+}
+
+func (c *call) sshKeygen() {
+	for i, a := range c.s.argv {
+		if a.s == "-D" && i+1 < len(c.s.argv) {
+			c.target(opExec, c.s.argv[i+1])
+		}
+	}
+}
+
+// vim looks at ex commands for shell escapes and writes.
+func (c *call) vim() {
+	var texts []string
+	for _, o := range c.opts {
+		if o.has && (o.is("-c") || o.is("--cmd")) {
+			texts = append(texts, o.value.s)
+		}
+	}
+	for _, a := range c.args {
+		if strings.HasPrefix(a.s, "+") {
+			texts = append(texts, a.s[1:])
+		}
+	}
+	for _, t := range texts {
+		t = strings.TrimLeft(t, ": \t")
+		if i := strings.IndexByte(t, '!'); i >= 0 && i < 12 {
+			c.shell(word{s: t[i+1:]}, "-c")
+		}
+		if i := strings.Index(t, "system("); i >= 0 {
+			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
+				c.shell(word{s: a.lits[0]}, "system()")
+			}
+		}
+	}
+}
+
+func (c *call) history() {
+	for i, a := range c.s.argv {
+		if (a.s == "-w" || a.s == "-a") && i+1 < len(c.s.argv) {
+			c.writes(c.s.argv[i+1])
+		}
+	}
+}
+
+// download records where curl -O and wget put what they fetch.
+func (c *call) download() {
+	save := c.name == "wget" && !c.flag("-O") && !c.flag("--spider") || c.flag("--remote-name")
+	for _, o := range c.opts {
+		if o.has && (o.is("-T") || o.is("--post-file") || o.is("--body-file")) {
+			c.reads(o.value)
+		}
+	}
+	if !save {
+		return
+	}
+	dir := "."
+	if v, ok := c.value("-P"); ok {
+		dir = v.s
+	}
+	if v, ok := c.value("--output-dir"); ok {
+		dir = v.s
+	}
+	for _, a := range c.args {
+		base := path.Base(strings.SplitN(a.s, "?", 2)[0])
+		c.target(string(sandbox.OpWrite), word{s: path.Join(dir, base), opaque: a.opaque})
+	}
+}
+
+// debugger walks the shell escapes among a debugger's commands.
+func (c *call) debugger() {
+	for _, o := range c.opts {
+		if !o.has || o.spec == nil || o.spec.role != '.' {
+			continue
+		}
+		text := strings.TrimSpace(o.value.s)
+		for _, esc := range []string{"!", "shell ", "make ", "platform shell ", "process launch --shell ", "pipe "} {
+			if rest, ok := strings.CutPrefix(text, esc); ok {
+				c.shell(word{s: rest, opaque: o.value.opaque}, "-ex")
+			}
+		}
+		for _, lang := range []string{"python ", "py ", "script "} {
+			if rest, ok := strings.CutPrefix(text, lang); ok {
+				c.inline(rest, langPython)
+			}
+		}
+	}
+}

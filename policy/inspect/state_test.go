@@ -1,0 +1,203 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// shellState are texts whose danger hangs on what bash really does with its
+// state: which assignment happened, which function is declared, where a line
+// ends early. T stands for the path.
+var shellState = []string{
+	`v=rm; if false; then v=echo; fi; $v -rf T`,
+	`v=rm; false && v=echo; $v -rf T`,
+	`v=echo; true || v=echo; v=rm; $v -rf T`,
+	`v=rm; (v=echo); $v -rf T`,
+	`v=rm; echo x | v=echo; $v -rf T`,
+	`v=rm; v=echo & wait; $v -rf T`,
+	`v=rm; $(v=echo); $v -rf T`,
+	`v=rm; while false; do v=echo; done; $v -rf T`,
+	`v=rm; for i in; do v=echo; done; $v -rf T`,
+	`v=rm; case x in y) v=echo;; esac; $v -rf T`,
+	`v=rm; case x in x) ;; *) v=echo;; esac; $v -rf T`,
+	`for i in 1; do v=rm; break; v=echo; done; $v -rf T`,
+	`for i in 1; do v=rm; continue; v=echo; done; $v -rf T`,
+	`v=rm; for i in 1 2; do break; v=echo; done; $v -rf T`,
+	`for i in 1 2; do for j in 1; do v=rm; break 2; done; v=echo; done; $v -rf T`,
+	`f() { v=rm; return; v=echo; }; f; $v -rf T`,
+	`f() { v=rm; return 0; }; f; $v -rf T`,
+	`v=rm; f() { local v=echo; }; f; $v -rf T`,
+	`v=echo; if true; then v=rm; exit 1 2; fi; $v -rf T`,
+	`v=echo; return 2>&-; v=rm; $v -rf T`,
+	`v=echo; break; v=rm; $v -rf T`,
+	`rm() { echo; }; unset -f rm; rm -rf T`,
+	`false && rm() { echo; }; rm -rf T`,
+	`if false; then rm() { echo; }; fi; rm -rf T`,
+	`(rm() { echo; }); rm -rf T`,
+	`alias rm=echo; rm -rf T`,
+	`f() { echo; }; f() { rm -rf T; }; f`,
+	`f() { echo; }; if true; then f() { rm -rf T; }; fi; f`,
+	`f() { rm -rf T; }; if false; then f() { echo; }; fi; f`,
+	`f() { f() { rm -rf T; }; }; f; f`,
+	`readonly v=rm; v=echo 2>/dev/null; $v -rf T`,
+	"declare -r v=rm\nv=echo\n$v -rf T",
+	"readonly v=rm\nv=echo\n$v -rf T",
+	"v=rm\n: ${!q}; v=echo\n$v -rf T",
+	"v=rm\n: $((1/0)); v=echo\n$v -rf T",
+	"v=rm\nfor i in 1; do : ${v:0:-9}; v=echo; done\n$v -rf T",
+	`v=echo; declare -n w=v; w=rm; $v -rf T`,
+	`v=echo; f() { local -n w=$1; w=rm; }; f v; $v -rf T`,
+	`declare -l v=RM; $v -rf T`,
+	`declare -l v; v=RM; $v -rf T`,
+	`typeset -l v; v=RM; $v -rf T`,
+	`v=echo; trap '$v -rf T' EXIT; v=rm`,
+	`v=echo; trap '$v -rf T' DEBUG; v=rm; :`,
+	`v=echo; trap '$v -rf T' ERR; v=rm; false`,
+	`trap 'rm -rf T' USR1; kill -USR1 $$; :`,
+	`shopt -s lastpipe; v=echo; echo rm | read v; $v -rf T`,
+	`v=echo; eval "v=$(printf rm)"; $v -rf T`,
+	`v=echo; read v <<< rm; $v -rf T`,
+	`v=echo; IFS=: read v w <<< rm:x; $v -rf T`,
+	`IFS=:; read v w <<< rm:-rf; $v $w T`,
+	`v=rm:-rf; IFS=:; $v T`,
+	`IFS=:; v=rm:-rf:T; $v`,
+	`v=echo; printf -v v rm; $v -rf T`,
+	`v=echo; n=v; printf -v $n rm; $v -rf T`,
+	`v=echo; n=v; read $n <<< rm; $v -rf T`,
+	`v=echo; n=v; eval $n=rm; $v -rf T`,
+	`v=echo; n=v; declare $n=rm; $v -rf T`,
+	`v=echo; n=v; export "$n=rm"; $v -rf T`,
+	`v=echo; mapfile -t v <<< rm; $v -rf T`,
+	`v=echo; getopts r v -r; [ $v = r ] && rm -rf T`,
+	`v=echo; let v=1; v=rm; $v -rf T`,
+	`v=(echo rm); i=0; ((i++)); ${v[i]} -rf T`,
+	`v=(echo rm); ${v[${#v[@]}-1]} -rf T`,
+	`v=(echo rm); ${v[-1]} -rf T`,
+	`v=(echo); v+=(rm); ${v[1]} -rf T`,
+	`v=(echo); v[1]=rm; ${v[1]} -rf T`,
+	`x='a[$(rm -rf T)]'; echo $((x))`,
+	`x='a[$(rm -rf T)]'; ((x))`,
+	`x='a[$(rm -rf T)]'; let x+1`,
+	`let 'a[$(rm -rf T)]=1'`,
+	`[[ 'a[$(rm -rf T)]' -eq 0 ]]`,
+	`x='a[$(rm -rf T)]'; [[ x -eq 0 ]]`,
+	`test -v 'a[$(rm -rf T)]'`,
+	`[ -v 'a[$(rm -rf T)]' ]`,
+	`unset 'a[$(rm -rf T)]'`,
+	`printf -v 'a[$(rm -rf T)]' x`,
+	`read 'a[$(rm -rf T)]' <<< x`,
+	`declare 'a[$(rm -rf T)]=1'`,
+	`a=(1); echo ${a[$(rm -rf T)]}`,
+	`a=x; echo ${a:$(rm -rf T)}`,
+	`a[$(rm -rf T)]=1`,
+	`echo $[ $(rm -rf T) ]`,
+	`PS4='$(rm -rf T)'; set -x; :`,
+	`x='$(rm -rf T)'; echo "${x@P}"`,
+	`BASH_ENV=<(echo rm -rf T) bash -c :`,
+	`echo 'rm -rf T' > e.sh; BASH_ENV=./e.sh bash -c :`,
+	`env 'BASH_FUNC_ls%%=() { rm -rf T; }' bash -c ls`,
+	`f() { rm -rf T; }; export -f f; bash -c f`,
+	`command_not_found_handle() { rm -rf T; }; nosuchprogram`,
+	`coproc rm -rf T; wait`,
+	`{ rm -rf T; } 2>/dev/null`,
+	`: | { :; rm -rf T; }`,
+	`set -- rm -rf T; "$@"`,
+	`set -- -rf T; rm "$@"`,
+	`set -- x rm -rf T; shift; $*`,
+	`f() { shift; "$@"; }; f x rm -rf T`,
+	`f() { "${@:2}"; }; f x rm -rf T`,
+	`f() { "$1" "${@:2}"; }; f rm -rf T`,
+	`bash -c '"$@"' x rm -rf T`,
+	`bash -c '$0 -rf T' rm`,
+	`bash -s -- rm -rf T <<< '"$@"'`,
+	`v=rm bash -c '$v -rf T'`,
+	`export v=rm; bash -c '$v -rf T'`,
+	`v=echo; export v; v=rm; bash -c '$v -rf T'`,
+	`set -a; v=rm; bash -c '$v -rf T'`,
+	`env v=rm bash -c '$v -rf T'`,
+	`echo rm > n; $(cat n) -rf T`,
+	`echo rm > n; $(<n) -rf T`,
+	`echo rm > n; read v < n; $v -rf T`,
+	`echo 'rm -rf T' > s; bash < s`,
+	`echo 'rm -rf T' > s; cat s | bash`,
+	`echo 'rm -rf T' > s; cp s t; bash t`,
+	`echo 'rm -rf T' > s; mv s t; . ./t`,
+	`echo -n 'rm -rf ' > s; echo T >> s; bash s`,
+	`echo 'rm -rf T' | tee s > /dev/null; bash s`,
+	`exec > s; echo 'rm -rf T'; exec > /dev/null; bash s`,
+	`printf '%s' rm ' -rf T' > s; bash s`,
+	`echo 'bash t' > s; echo 'rm -rf T' > t; bash s`,
+	`echo 'rm -rf T' > s; chmod +x s; bash -c './s'`,
+	`x=$'rm\n-rf\nT'; $x`,
+	`x=T; y=-rf; rm $y $x`,
+	`time rm -rf T`,
+	`! rm -rf T`,
+	`function f() { rm -rf T; }; f`,
+	`a=r; b=m; $a$b -rf T`,
+	`a=mr; ${a:1:1}${a:0:1} -rf T`,
+	`printf '%s\n' T | xargs rm -rf`,
+	`printf '%s\n' -rf T | xargs rm`,
+	`echo rm -rf T | xargs -n3 env`,
+	`echo "rm -rf T" | xargs -I{} bash -c {}`,
+	`echo T | while read -r x; do rm -rf $x; done`,
+	`find . -maxdepth 0 -exec rm -rf T \;`,
+	`until rm -rf T; do :; done`,
+	`select x in a; do rm -rf T; break; done <<< 1`,
+	`case $(rm -rf T) in esac`,
+	`for x in $(rm -rf T); do :; done`,
+	`cat <<< $(rm -rf T)`,
+	`: > "$(rm -rf T)x"`,
+	`x=${y:-$(rm -rf T)}`,
+	`: ${y:=$(rm -rf T)}`,
+	`[[ x =~ $(rm -rf T) ]]`,
+	`x=(a $(rm -rf T))`,
+	`local x=$(rm -rf T)`,
+	`echo {a,$(rm -rf T)}`,
+	`echo $((1 + $(rm -rf T)))`,
+	`((x = $(rm -rf T)))`,
+	`for ((i=$(rm -rf T); i<1; i++)); do :; done`,
+	"cat <<E\n`rm -rf T`\nE",
+	"cat <<E\n${x:-$(rm -rf T)}\nE",
+	`fc() { rm -rf T; }; fc`,
+	`f=rm; g() { $f -rf T; }; f=echo; f=rm; g`,
+	`g() { $f -rf T; }; f=rm; g`,
+	`f() { eval "$1"; }; f 'rm -rf T'`,
+	`f() { local c="$*"; $c; }; f rm -rf T`,
+	`x="-rf T"; eval "rm $x"`,
+	`eval 'v=r'; eval 'v=${v}m'; $v -rf T`,
+	`source /dev/stdin <<< 'v=rm'; $v -rf T`,
+	`echo v=rm > s; . ./s; $v -rf T`,
+	`echo 'f() { rm -rf T; }' > s; . ./s; f`,
+	`builtin command rm -rf T`,
+	`command eval rm -rf T`,
+	`hash -p "$(command -v rm)" ls; ls -rf T`,
+}
+
+// TestShellState: every such text is seen or stops the call, whatever way its
+// state went.
+func TestShellState(t *testing.T) {
+	t.Parallel()
+	for _, text := range shellState {
+		f := look(t, nil, strings.ReplaceAll(text, "T", "/"))
+		assert.True(t, wipesRoot(f) || alarming(f), text)
+	}
+}
+
+// TestShellStateAgainstBash: bash really runs rm in each of them.
+func TestShellStateAgainstBash(t *testing.T) {
+	t.Parallel()
+	o := newOracle(t)
+	for _, text := range shellState {
+		safe := strings.ReplaceAll(text, "T", nowhere)
+		f := look(t, nil, safe)
+		ran := o.run(t, safe)
+		if len(ran) == 0 {
+			t.Logf("bash runs nothing: %s", text)
+		}
+		for _, argv := range ran {
+			assert.NotEmpty(t, sees(f, argv), "%s\n%q\n%q", text, argv, shown(t, safe))
+		}
+	}
+}

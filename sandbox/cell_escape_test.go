@@ -1,0 +1,352 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The test binary is also the program that runs inside: "probe-all BAIT" runs
+// every probe in a process of its own, "probe-one BAIT N" one of them.
+const (
+	probeAll = "probe-all"
+	probeOne = "probe-one"
+)
+
+// finding is what came of one probe.
+type finding struct {
+	Class, Name string
+	Through     bool   // it got out
+	Answer      string // what stopped it
+}
+
+// probeMain is the inside. It says ok=false when it was not called as such.
+func probeMain(args []string) (code int, ok bool) {
+	if len(args) < 3 || args[1] != probeAll && args[1] != probeOne {
+		return 0, false
+	}
+	var b bait
+	data, err := os.ReadFile(args[2])
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2, true
+	}
+	if args[1] == probeOne {
+		n, _ := strconv.Atoi(args[3])
+		err := probes()[n].try(b)
+		if err == nil || slices.ContainsFunc(reached, func(r error) bool { return errors.Is(err, r) }) {
+			fmt.Printf("through: %v\n", err)
+			return 0, true
+		}
+		fmt.Println(err)
+		return 1, true
+	}
+	return probeEvery(args[0], args[2]), true
+}
+
+func probeEvery(self, baitFile string) int {
+	enc := json.NewEncoder(os.Stdout)
+	for i, p := range probes() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		out, err := exec.CommandContext(ctx, self, probeOne, baitFile, strconv.Itoa(i)).CombinedOutput()
+		cancel()
+		answer := strings.TrimSpace(string(out))
+		if err != nil && answer == "" {
+			answer = err.Error()
+		}
+		if len(answer) > 200 {
+			answer = answer[:200]
+		}
+		if err := enc.Encode(finding{p.class, p.name, err == nil, answer}); err != nil {
+			return 1
+		}
+	}
+	return 0
+}
+
+// lay makes the bait and a check that it is unchanged.
+func lay(t *testing.T, state string, owner int) (b bait, unchanged func()) {
+	t.Helper()
+	b = bait{Workspace: newWorkspace(t), Outside: newWorkspace(t), State: state}
+	put(t, b.Outside, map[string]string{"secret": "canary", "exec": "#!/bin/sh\nexit 0\n", "sub/f": "f"})
+	require.NoError(t, os.Chmod(filepath.Join(b.Outside, "exec"), 0o755))
+	put(t, b.State, map[string]string{"secret": "canary"})
+	git(t, b.Workspace, "init", "-q", ".")
+	put(t, b.Workspace, map[string]string{
+		".git/hooks/pre-commit": "#!/bin/sh\n", ".mcp.json": "{}", ".claude/settings.json": "{}", ".envrc": "x", "own": "own",
+		".env": "K=canary", "id_rsa": "canary", ".aws/credentials": "canary",
+	})
+	require.NoError(t, os.Symlink(filepath.Join(b.Outside, "secret"), filepath.Join(b.Workspace, "planted-link")))
+	if owner != os.Geteuid() {
+		require.NoError(t, exec.Command("chown", "-R", fmt.Sprint(owner), b.Workspace).Run())
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, f := range []string{".bashrc", ".profile", ".ssh", ".gitconfig", ".cache", ".config", ".bash_history"} {
+			b.Home = append(b.Home, filepath.Join(home, f))
+		}
+	}
+	b.Hostname, _ = os.Hostname()
+	alive := b.victim(t)
+	contacts := b.listen(t)
+	b.shared(t)
+	before := photograph(t, b)
+	return b, func() {
+		t.Helper()
+		assert.Equal(t, before, photograph(t, b), "the host changed")
+		assert.True(t, alive(), "the host's process was touched")
+		assert.Empty(t, contacts(), "a listener on the host was reached")
+	}
+}
+
+// photograph is the state of everything a probe reaches for.
+func photograph(t *testing.T, b bait) map[string]string {
+	t.Helper()
+	photo := map[string]string{}
+	guarded := []string{".git/hooks", ".git/config", ".mcp.json", ".claude", ".envrc", ".env", "id_rsa", ".aws"}
+	roots := []string{b.Outside, filepath.Join(b.State, "secret")}
+	for _, g := range guarded {
+		roots = append(roots, filepath.Join(b.Workspace, g))
+	}
+	for _, root := range roots {
+		require.NoError(t, filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			var st unix.Stat_t
+			if err := unix.Lstat(p, &st); err != nil {
+				return err
+			}
+			data := []byte(nil)
+			if d.Type().IsRegular() {
+				data, _ = os.ReadFile(p)
+			}
+			photo[p] = fmt.Sprintf("%o %d:%d %d links %d %q", st.Mode, st.Uid, st.Gid, st.Mtim.Nano(), st.Nlink, data)
+			return nil
+		}))
+	}
+	for _, p := range []string{"/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/domainname"} {
+		data, _ := os.ReadFile(p)
+		photo[p] = string(data)
+	}
+	for _, p := range []string{"/usr/bin/sallyport-probe", "/etc/sallyport-probe", "/sallyport-probe", filepath.Join(b.Workspace, "blk")} {
+		_, err := os.Lstat(p)
+		photo[p] = fmt.Sprint(err)
+	}
+	suid, _ := exec.Command("find", b.Workspace, "-perm", "/6000", "-type", "f").Output()
+	photo["set-uid files"] = string(suid)
+	return photo
+}
+
+// victim starts the host's process and reports whether it is untouched.
+func (b *bait) victim(t *testing.T) (alive func() bool) {
+	cmd := exec.Command("sleep", "300")
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	b.Pid = cmd.Process.Pid
+	look := func() string {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", b.Pid))
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid))
+		prio, _ := unix.Getpriority(unix.PRIO_PROCESS, b.Pid)
+		var cpus string
+		for line := range strings.Lines(string(status)) {
+			if strings.HasPrefix(line, "Cpus_allowed:") || strings.HasPrefix(line, "TracerPid:") {
+				cpus += line
+			}
+		}
+		return string(stat) + cpus + strconv.Itoa(prio)
+	}
+	before := look()
+	return func() bool { return cmd.Process.Signal(syscall.Signal(0)) == nil && look() == before }
+}
+
+// listen opens what must not be reached and reports who came.
+func (b *bait) listen(t *testing.T) (contacts func() []string) {
+	came := make(chan string, 64)
+	accept := func(network, addr string) net.Addr {
+		l, err := net.Listen(network, addr)
+		if err != nil {
+			return nil // no IPv6 here
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+				came <- network
+			}
+		}()
+		return l.Addr()
+	}
+	b.Unix, b.Abstract = filepath.Join(b.Outside, "socket"), "sallyport-"+randomName()
+	accept("unix", b.Unix)
+	accept("unix", "@"+b.Abstract)
+	b.TCP4, b.TCP6, b.UDP4 = accept("tcp4", "127.0.0.1:0").String(), "[::1]:1", "127.0.0.1:1"
+	if a := accept("tcp6", "[::1]:0"); a != nil {
+		b.TCP6 = a.String()
+	}
+	if u, err := net.ListenPacket("udp4", "127.0.0.1:0"); err == nil {
+		t.Cleanup(func() { u.Close() })
+		b.UDP4 = u.LocalAddr().String()
+		go func() {
+			buf := make([]byte, 16)
+			for {
+				_, from, err := u.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				came <- "udp"
+				_, _ = u.WriteTo([]byte("in"), from)
+			}
+		}()
+	}
+	return func() []string {
+		var list []string
+		for {
+			select {
+			case c := <-came:
+				list = append(list, c)
+			default:
+				return list
+			}
+		}
+	}
+}
+
+// shared makes shared memory on the host.
+func (b *bait) shared(t *testing.T) {
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o666)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	b.ShmID = id
+	b.ShmFile = "/dev/shm/sallyport-" + randomName()
+	if err := os.WriteFile(b.ShmFile, []byte("canary"), 0o666); err == nil {
+		t.Cleanup(func() { os.Remove(b.ShmFile) })
+	}
+}
+
+// arm puts the probe program and the bait's description into the workspace.
+func arm(t *testing.T, b bait) (argv []string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, list := filepath.Join(b.Workspace, "probe"), filepath.Join(b.Workspace, "bait.json")
+	src, err := os.Open(self)
+	require.NoError(t, err)
+	defer src.Close()
+	dst, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(dst, src)
+	require.NoError(t, errors.Join(err, dst.Close()))
+	data, err := json.Marshal(b)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(list, data, 0o644))
+	return []string{program, probeAll, list}
+}
+
+func findings(t *testing.T, out []byte) []finding {
+	t.Helper()
+	var list []finding
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for dec.More() {
+		var f finding
+		require.NoError(t, dec.Decode(&f))
+		list = append(list, f)
+	}
+	require.Len(t, list, len(probes()), "every probe answers")
+	return list
+}
+
+func TestEscapes(t *testing.T) {
+	require.GreaterOrEqual(t, len(probes()), 120)
+	t.Setenv("SALLYPORT_TEST_SECRET", "canary")
+	for _, tc := range []struct {
+		name  string
+		mode  WriteMode
+		owner int // of the workspace, as root
+	}{
+		{"direct", WriteDirect, os.Geteuid()},
+		{"read-only", WriteNone, os.Geteuid()},
+		{"transaction", WriteTransaction, os.Geteuid()},
+		{"another owner", WriteDirect, nobody},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.owner != os.Geteuid() && os.Geteuid() != 0 {
+				t.Skip("needs root")
+			}
+			r := newRunner(t)
+			b, unchanged := lay(t, r.opts.State, tc.owner)
+			argv := arm(t, b)
+			res, err := r.Run(context.Background(), Action{Workspace: b.Workspace, Exec: &Exec{Argv: argv, Write: tc.mode}},
+				Terms{Write: tc.mode, Limits: Limits{Wall: 5 * time.Minute}})
+			require.NoError(t, err)
+			require.Zero(t, res.Exit, "stderr: %s", res.Stderr.Data)
+			for _, f := range findings(t, res.Stdout.Data) {
+				assert.False(t, f.Through, "%s: %s: %s", f.Class, f.Name, f.Answer)
+			}
+			unchanged()
+			t.Logf("%d probes refused", len(probes()))
+		})
+	}
+}
+
+// TestPeers points the same table at other sandboxes and prints how they fare,
+// as docs/sandbox.md shows it. It judges nobody.
+func TestPeers(t *testing.T) {
+	if os.Getenv("SALLYPORT_PEERS") == "" {
+		t.Skip("set SALLYPORT_PEERS=1 to compare with the sandboxes installed here")
+	}
+	for _, peer := range []struct {
+		name string
+		argv func(b bait) []string
+	}{
+		{"bwrap", func(b bait) []string {
+			return []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+				"--tmpfs", "/tmp", "--bind", b.Workspace, b.Workspace, "--chdir", b.Workspace}
+		}},
+		{"firejail", func(b bait) []string {
+			return []string{"firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--whitelist=" + b.Workspace}
+		}},
+	} {
+		if _, err := exec.LookPath(peer.name); err != nil {
+			t.Logf("%s is not installed", peer.name)
+			continue
+		}
+		b, _ := lay(t, newWorkspace(t), os.Geteuid())
+		// A sandbox per probe: one that gets through may break what follows.
+		inside := arm(t, b)
+		open := map[string][]string{}
+		for i, p := range probes() {
+			argv := slices.Concat(peer.argv(b), []string{inside[0], probeOne, inside[2], strconv.Itoa(i)})
+			if out, err := exec.Command(argv[0], argv[1:]...).Output(); err == nil && strings.HasPrefix(string(out), "through") {
+				open[p.class] = append(open[p.class], p.name)
+			}
+		}
+		for class, names := range open {
+			t.Logf("| %s | %s | %d | %s |", peer.name, class, len(names), strings.Join(names, "; "))
+		}
+	}
+}

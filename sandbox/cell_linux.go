@@ -1,0 +1,313 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sallyport/sandbox/cell"
+)
+
+// cage is the daemon's side of one cell, good for one command.
+type cage struct {
+	conn  *cell.Conn
+	pid   int
+	pidfd *os.File
+	walls []Wall
+	group group // nil without control groups
+	proxy *os.File
+	whole bool              // a PID namespace ends with its first process
+	moved map[string]string // cell paths that lie elsewhere, without a private root
+	undo  func()            // removes what was made for its rung
+	layer string            // id of its write layer, "" without
+}
+
+// errRaise is a wall that could not be raised.
+type errRaise struct {
+	wall, reason string
+	errno        syscall.Errno
+}
+
+func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
+
+// openCage clones a cell and waits for its walls.
+func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File) (*cage, error) {
+	conn, end, err := cell.Pair()
+	if err != nil {
+		return nil, err
+	}
+	fds := make([]int, len(filters))
+	for i, f := range filters {
+		fds[i] = int(f.Fd())
+	}
+	// The spec is queued before the cell exists, so that it never waits.
+	if err = conn.Send(spec, fds...); err == nil {
+		var c *cage
+		if c, err = s.enter(ctx, conn, end, spec); err == nil {
+			unix.Close(end)
+			return c, nil
+		}
+	}
+	unix.Close(end)
+	conn.Close()
+	return nil, err
+}
+
+func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec) (*cage, error) {
+	pid, pidfd, err := s.clone(ctx, cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}, end)
+	if err != nil {
+		return nil, err
+	}
+	return &cage{
+		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
+	}, nil
+}
+
+// ready waits for the cell's report.
+func (c *cage) ready(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, c.kill)
+	defer stop()
+	var ready cell.Ready
+	fds, err := c.conn.Receive(&ready)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &errRaise{wall: "cell", reason: "it ended before its walls stood: " + err.Error()}
+	}
+	if len(fds) == 1 {
+		c.proxy = os.NewFile(uintptr(fds[0]), "proxy listener")
+	}
+	for _, w := range ready.Walls {
+		c.walls = append(c.walls, Wall{Name: w.Name, Up: w.Up, Reason: w.Reason})
+	}
+	if ready.Error != "" {
+		return &errRaise{ready.Wall, ready.Error, syscall.Errno(ready.Errno)}
+	}
+	return nil
+}
+
+// kill ends every process of the cell at once. It may be called repeatedly and
+// while others wait. Without a PID namespace the cell's first process must end
+// its descendants itself, and does so when we hang up.
+func (c *cage) kill() {
+	if !c.whole {
+		c.conn.Close()
+		return
+	}
+	_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
+}
+
+// close kills the cell, waits until no process of it exists, and removes its
+// control group.
+func (c *cage) close() error {
+	c.kill()
+	c.conn.Close()
+	if c.proxy != nil {
+		c.proxy.Close()
+	}
+	c.gone()
+	c.pidfd.Close()
+	c.undo()
+	if c.group == nil {
+		return nil
+	}
+	return c.group.remove()
+}
+
+// command is one program as a cell runs it.
+type command struct {
+	run    cell.Run
+	stdin  []byte
+	limits Limits
+}
+
+// outcome is what came of a command.
+type outcome struct {
+	exit           cell.Exit
+	stdout, stderr Output
+	wall           time.Duration
+	timeout        bool
+	lost           bool // the cell died without a report
+}
+
+// do runs the command and returns when it and all it started are gone. The
+// error is ctx's or a failure to start.
+func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
+	var o outcome
+	std, err := openStreams(cmd.stdin, cmd.limits.Output)
+	if err != nil {
+		return o, err
+	}
+	defer std.close()
+	start := time.Now()
+	cmd.run.Env = relocate(cmd.run.Env, c.moved)
+	err = c.conn.Send(cmd.run, std.theirs()...)
+	std.handOver()
+	if err != nil {
+		return o, fmt.Errorf("hand the command over: %w", err)
+	}
+	wait, stop := ctx, context.CancelFunc(func() {})
+	if cmd.limits.Wall > 0 {
+		wait, stop = context.WithTimeout(ctx, cmd.limits.Wall)
+	}
+	defer stop()
+	unhook := context.AfterFunc(wait, c.kill)
+	_, rerr := c.conn.Receive(&o.exit)
+	unhook()
+	o.wall = time.Since(start)
+	if rerr != nil {
+		o.lost = true
+		o.exit = cell.Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
+	}
+	if !o.exit.Alone {
+		c.kill()
+		c.gone()
+	}
+	std.wait()
+	o.stdout, o.stderr = std.out.output(), std.err.output()
+	if rerr != nil && ctx.Err() != nil {
+		return o, ctx.Err()
+	}
+	if rerr != nil && wait.Err() != nil {
+		o.timeout = true
+		return o, nil
+	}
+	if rerr != nil && !errors.Is(rerr, io.EOF) && !errors.Is(rerr, syscall.ECONNRESET) && !errors.Is(rerr, os.ErrClosed) {
+		return o, fmt.Errorf("read how the command ended: %w", rerr)
+	}
+	return o, nil
+}
+
+// gone waits until the cell's first process, and with it all others, ended.
+// One that has no PID namespace is killed when it takes too long to end its
+// descendants; the starter then ends them.
+func (c *cage) gone() {
+	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
+	patience := -1
+	if !c.whole {
+		patience = int((5 * time.Second).Milliseconds())
+	}
+	for {
+		n, err := unix.Poll(fds, patience)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case n == 0 && err == nil:
+			_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
+		default:
+			return
+		}
+	}
+}
+
+// serveNet serves the cell's proxy until stop, which also notes what went
+// through it. Without allowed endpoints there is nothing to serve.
+func (c *cage) serveNet(allow []Endpoint, res *Result) (stop func(), err error) {
+	if len(allow) == 0 {
+		return func() {}, nil
+	}
+	if c.proxy == nil {
+		return nil, errors.New("the cell sent no listener for its proxy")
+	}
+	l, err := net.FileListener(c.proxy)
+	if err != nil {
+		return nil, fmt.Errorf("take the cell's listener: %w", err)
+	}
+	p := newNetproxy(allow)
+	served := make(chan struct{})
+	go func() { p.serve(l); close(served) }()
+	return func() {
+		l.Close()
+		p.close()
+		<-served
+		res.Net, res.Denials = p.report()
+	}, nil
+}
+
+// streams are the three standard streams of one command.
+type streams struct {
+	in         *os.File
+	outR, outW *os.File
+	errR, errW *os.File
+	out, err   capture
+	done       chan struct{}
+}
+
+func openStreams(stdin []byte, limit int64) (*streams, error) {
+	s := &streams{out: capture{limit: limit}, err: capture{limit: limit}, done: make(chan struct{}, 2)}
+	var err error
+	if s.in, err = inputFile(stdin); err != nil {
+		return nil, err
+	}
+	if s.outR, s.outW, err = os.Pipe(); err == nil {
+		s.errR, s.errW, err = os.Pipe()
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("make pipes for the command: %w", err)
+	}
+	return s, nil
+}
+
+// inputFile holds standard input whole, so that nobody has to feed it.
+func inputFile(stdin []byte) (*os.File, error) {
+	if len(stdin) == 0 {
+		return os.Open(os.DevNull)
+	}
+	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("hold standard input: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "stdin")
+	if _, err := f.Write(stdin); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("hold standard input: %w", err)
+	}
+	return f, nil
+}
+
+// theirs are the command's ends. Fd makes them blocking again, as programs
+// expect; our ends are separate and stay with the poller.
+func (s *streams) theirs() []int {
+	return []int{int(s.in.Fd()), int(s.outW.Fd()), int(s.errW.Fd())}
+}
+
+// handOver closes our copies of the command's ends and starts to read.
+func (s *streams) handOver() {
+	s.in.Close()
+	s.outW.Close()
+	s.errW.Close()
+	go func() { s.out.drain(s.outR); s.done <- struct{}{} }()
+	go func() { s.err.drain(s.errR); s.done <- struct{}{} }()
+}
+
+// lingering bounds how long we read after the end of everything: where there
+// is no PID namespace an escaped child may hold a pipe open.
+const lingering = time.Second
+
+func (s *streams) wait() {
+	deadline := time.Now().Add(lingering)
+	_ = s.outR.SetReadDeadline(deadline)
+	_ = s.errR.SetReadDeadline(deadline)
+	<-s.done
+	<-s.done
+}
+
+func (s *streams) close() {
+	for _, f := range []*os.File{s.in, s.outR, s.outW, s.errR, s.errW} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup1"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+const cgroupMount = "/sys/fs/cgroup"
+
+// cgroupPeriod is the CPU quota's period in microseconds, the kernel's default.
+const cgroupPeriod = 100_000
+
+// shimThreads is room for the threads of the cell's own first process: the
+// pids controller counts threads, and an idle Go program has about five.
+const shimThreads = 8
+
+// group is the control group of one cell.
+type group interface {
+	add(pid int) error
+	// usage reports peaks and what limits were hit so far.
+	usage() groupUsage
+	// remove kills what is left and removes the group.
+	remove() error
+}
+
+type groupUsage struct {
+	memory, pids     int64 // peaks
+	cpu              time.Duration
+	oomKills, refork int64 // processes killed for memory, forks refused
+}
+
+// groups makes control groups beneath this process's own.
+type groups interface {
+	make(name string, l Limits) (group, error)
+}
+
+// findGroups finds out which form of control groups this process may use; the
+// error says why there is none and how to get one.
+func findGroups() (groups, error) {
+	if v, err := findUnified(); err == nil {
+		return v, nil
+	} else if _, serr := os.Stat(filepath.Join(cgroupMount, "memory")); serr != nil {
+		return nil, err
+	}
+	return findV1()
+}
+
+// groupName is unlike any other daemon's; the pid tells whose it was.
+func groupName() string { return fmt.Sprintf("%s%d-%s", groupPrefix, os.Getpid(), randomName()) }
+
+const groupPrefix = "sallyport-cell-"
+
+// sweep removes the empty groups that daemons which are dead left in dir.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
+	for _, g := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), groupPrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			_ = os.Remove(g) // a group that still holds a process stays
+		}
+	}
+}
+
+// v1 is the hierarchy-per-controller form, also of hybrid machines.
+type v1 struct {
+	paths map[string]string // controller to this process's group
+}
+
+var v1Controllers = []cgroup1.Name{cgroup1.Memory, cgroup1.Pids, cgroup1.Cpu}
+
+func findV1() (*v1, error) {
+	own, err := cgroup1.ParseCgroupFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("read this process's control groups: %w", err)
+	}
+	for _, c := range v1Controllers {
+		dir := filepath.Join(cgroupMount, string(c), own[string(c)])
+		if err := unix.Access(dir, unix.W_OK); err != nil {
+			return nil, fmt.Errorf("write %s: %w", dir, err)
+		}
+		sweep(dir)
+	}
+	return &v1{paths: own}, nil
+}
+
+// hierarchy holds the three controllers a cell is bound by.
+func hierarchy() ([]cgroup1.Subsystem, error) {
+	return []cgroup1.Subsystem{
+		cgroup1.NewMemory(cgroupMount, cgroup1.OptionalSwap()),
+		cgroup1.NewPids(cgroupMount),
+		cgroup1.NewCpu(cgroupMount),
+	}, nil
+}
+
+func (v *v1) make(name string, l Limits) (group, error) {
+	path := func(c cgroup1.Name) (string, error) {
+		return filepath.Join(v.paths[string(c)], name), nil
+	}
+	c, err := cgroup1.New(path, resources(l), cgroup1.WithHierarchy(hierarchy))
+	if err != nil {
+		return nil, fmt.Errorf("make control group %s: %w", name, err)
+	}
+	g := &v1Group{Cgroup: c, dirs: map[cgroup1.Name]string{}}
+	for _, n := range v1Controllers {
+		p, _ := path(n)
+		g.dirs[n] = filepath.Join(cgroupMount, string(n), p)
+	}
+	return g, nil
+}
+
+// resources states limits in the form both libraries take. Swap is the sum of
+// memory and swap in v1, so that equal values mean none.
+func resources(l Limits) *specs.LinuxResources {
+	r := &specs.LinuxResources{}
+	if l.Memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &l.Memory, Swap: &l.Memory}
+	}
+	if l.Pids > 0 {
+		pids := l.Pids + shimThreads
+		r.Pids = &specs.LinuxPids{Limit: &pids}
+	}
+	if l.CPU > 0 {
+		quota, period := int64(l.CPU*cgroupPeriod), uint64(cgroupPeriod)
+		r.CPU = &specs.LinuxCPU{Quota: &quota, Period: &period}
+	}
+	return r
+}
+
+type v1Group struct {
+	cgroup1.Cgroup
+	dirs map[cgroup1.Name]string
+}
+
+func (g *v1Group) add(pid int) error { return g.AddProc(uint64(pid)) }
+
+func (g *v1Group) usage() groupUsage {
+	mem, pids := g.dirs[cgroup1.Memory], g.dirs[cgroup1.Pids]
+	return groupUsage{
+		memory:   number(filepath.Join(mem, "memory.max_usage_in_bytes")),
+		pids:     number(filepath.Join(pids, "pids.peak")),
+		oomKills: field(filepath.Join(mem, "memory.oom_control"), "oom_kill"),
+		refork:   field(filepath.Join(pids, "pids.events"), "max"),
+	}
+}
+
+func (g *v1Group) remove() error { return removeGroup(g.dirs[cgroup1.Memory], g.Delete) }
+
+// removeGroup retries while the kernel still takes the last process apart.
+func removeGroup(dir string, remove func() error) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := remove()
+		if _, serr := os.Stat(dir); err == nil || errors.Is(serr, os.ErrNotExist) {
+			return nil
+		}
+		if wait > 200*time.Millisecond {
+			return fmt.Errorf("remove control group %s: %w", dir, err)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// v2 is the unified form.
+type v2 struct {
+	path string // this process's delegated group, from the mount
+}
+
+// findUnified finds a group with the controllers, beneath which this process
+// may make others. The kernel allows no processes in a group that hands
+// controllers on, so the daemon's own group must be empty of others or be
+// split: see enter.
+func findUnified() (*v2, error) {
+	_, own, err := cgroup1.ParseCgroupFileUnified("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("read this process's control group: %w", err)
+	}
+	v := &v2{path: own}
+	have, err := os.ReadFile(filepath.Join(v.dir(), "cgroup.controllers"))
+	if err != nil {
+		return nil, fmt.Errorf("read the controllers of %s: %w", own, err)
+	}
+	for _, need := range []string{"memory", "pids"} {
+		if !strings.Contains(" "+string(have)+" ", need) {
+			return nil, fmt.Errorf("control group %s has no %s controller", own, need)
+		}
+	}
+	if err := v.enter(); err != nil {
+		return nil, err
+	}
+	sweep(v.dir())
+	return v, nil
+}
+
+func (v *v2) dir() string { return filepath.Join(cgroupMount, v.path) }
+
+// enter moves this process into a leaf of its own, so that its group may hand
+// the controllers on to cells.
+func (v *v2) enter() error {
+	if strings.HasSuffix(v.path, daemonLeaf) {
+		v.path = filepath.Dir(v.path)
+		return nil
+	}
+	handed, _ := os.ReadFile(filepath.Join(v.dir(), "cgroup.subtree_control"))
+	if strings.Contains(string(handed), "memory") && strings.Contains(string(handed), "pids") {
+		return nil
+	}
+	leaf := filepath.Join(v.dir(), daemonLeaf)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make a control group for the daemon: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+		return fmt.Errorf("enter the daemon's control group: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(v.dir(), "cgroup.subtree_control"), []byte("+memory +pids"), 0); err != nil {
+		return fmt.Errorf("hand controllers on to cells: %w", err)
+	}
+	// CPU is not always delegated; memory and pids are what a cell needs.
+	_ = os.WriteFile(filepath.Join(v.dir(), "cgroup.subtree_control"), []byte("+cpu"), 0)
+	return nil
+}
+
+const daemonLeaf = "sallyport-daemon"
+
+func (v *v2) make(name string, l Limits) (group, error) {
+	res := cgroup2.ToResources(resources(l))
+	if res.Memory != nil {
+		none := int64(0)
+		res.Memory.Swap = &none
+	}
+	handed, _ := os.ReadFile(filepath.Join(v.dir(), "cgroup.subtree_control"))
+	if !strings.Contains(string(handed), "cpu") {
+		res.CPU = nil
+	}
+	path := filepath.Join("/", v.path, name)
+	m, err := cgroup2.NewManager(cgroupMount, path, res)
+	if err != nil {
+		return nil, fmt.Errorf("make control group %s: %w", name, err)
+	}
+	return &v2Group{m: m, dir: filepath.Join(cgroupMount, path)}, nil
+}
+
+type v2Group struct {
+	m   *cgroup2.Manager
+	dir string
+}
+
+func (g *v2Group) add(pid int) error { return g.m.AddProc(uint64(pid)) }
+
+func (g *v2Group) usage() groupUsage {
+	return groupUsage{
+		memory:   number(filepath.Join(g.dir, "memory.peak")),
+		pids:     number(filepath.Join(g.dir, "pids.peak")),
+		oomKills: field(filepath.Join(g.dir, "memory.events"), "oom_kill"),
+		refork:   field(filepath.Join(g.dir, "pids.events"), "max"),
+	}
+}
+
+func (g *v2Group) remove() error {
+	_ = g.m.Kill() // kernels before 5.14 lack it; the PID namespace did the work
+	return removeGroup(g.dir, g.m.Delete)
+}
+
+// number reads a file that holds one number; 0 when it is not there.
+func number(path string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n
+}
+
+// field reads one number of a "key value" file; 0 when it is not there.
+func field(path, key string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Head is where a workspace's git stands. The zero value means no git.
+type Head struct {
+	Branch   string // short name; "" when detached
+	Commit   string // hex; "" before the first commit
+	Worktree bool   // a linked worktree: .git is a file
+}
+
+// ReadHead reads the workspace's HEAD from its files, without starting git.
+// Whatever cannot be read is left empty.
+func ReadHead(workspace string) Head {
+	var h Head
+	dir := filepath.Join(workspace, ".git")
+	common := dir
+	if link, err := readRegular(dir); err == nil {
+		h.Worktree = true
+		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
+		common = dir
+		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
+			common = joined(dir, strings.TrimSpace(string(c)))
+		}
+	}
+	head, err := readRegular(filepath.Join(dir, "HEAD"))
+	if err != nil {
+		return Head{}
+	}
+	ref, symbolic := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: ")
+	if !symbolic {
+		h.Commit = ref
+		return h
+	}
+	h.Branch = strings.TrimPrefix(ref, "refs/heads/")
+	if strings.Contains(ref, "..") {
+		return h
+	}
+	if b, err := readRegular(filepath.Join(common, filepath.FromSlash(ref))); err == nil {
+		h.Commit = strings.TrimSpace(string(b))
+	} else {
+		h.Commit = packedRef(filepath.Join(common, "packed-refs"), ref)
+	}
+	return h
+}
+
+func joined(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+func packedRef(file, ref string) string {
+	b, err := readRegular(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if commit, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == ref {
+			return commit
+		}
+	}
+	return ""
+}
+
+// readRegular reads a small regular file; anything else (a FIFO would block) is
+// an error.
+func readRegular(path string) ([]byte, error) {
+	i, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !i.Mode().IsRegular() || i.Size() > 1<<20 {
+		return nil, os.ErrInvalid
+	}
+	return os.ReadFile(path)
+}

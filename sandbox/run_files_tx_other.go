@@ -1,0 +1,19 @@
+//go:build !linux
+
+package sandbox
+
+import "context"
+
+// Land fails with an error that wraps errors.ErrUnsupported.
+func (r *Runner) Land(ctx context.Context, tx string) ([]Change, error) {
+	return txStore{}.Land(ctx, tx)
+}
+
+// Drop fails with an error that wraps errors.ErrUnsupported.
+func (r *Runner) Drop(tx string) error { return txStore{}.Drop(tx) }
+
+// TxContent fails with an error that wraps errors.ErrUnsupported.
+func (r *Runner) TxContent(tx, path string) ([]byte, error) { return txStore{}.TxContent(tx, path) }
+
+// DropExcept finds nothing to drop.
+func (r *Runner) DropExcept(...string) (int, error) { return 0, nil }

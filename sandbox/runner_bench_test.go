@@ -1,0 +1,159 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// figure is one line of build/bench.json.
+type figure struct {
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"`
+	Ours     float64 `json:"ours"`
+	Peer     float64 `json:"peer"`
+	PeerName string  `json:"peer_name"`
+	Ratio    float64 `json:"ratio"`
+}
+
+// contender starts `true` once and returns when it has ended.
+type contender struct {
+	name    string
+	run     func() error
+	prepare func() // not timed
+}
+
+// BenchmarkSpawn measures what a command costs over the program itself: plain
+// os/exec, bwrap, our cold and our warm cells, interleaved so that whatever
+// else the machine does meets all alike. Medians in milliseconds.
+func BenchmarkSpawn(b *testing.B) {
+	rounds := max(b.N, 40)
+	for _, heap := range []int{16 << 20, 1 << 30} {
+		for _, parallel := range []int{1, 16} {
+			b.Run(fmt.Sprintf("heap=%dMiB/at-once=%d", heap>>20, parallel), func(b *testing.B) {
+				ballast := make([]byte, heap)
+				for i := 0; i < len(ballast); i += 4096 {
+					ballast[i] = 1
+				}
+				medians := race(b, contenders(b, parallel), rounds/parallel+4, parallel)
+				runtime.KeepAlive(ballast)
+				for name, ms := range medians {
+					b.ReportMetric(ms, name+"-ms")
+				}
+				note(b, fmt.Sprintf("spawn, heap %d MiB, %d at once", heap>>20, parallel), medians)
+			})
+		}
+	}
+}
+
+func contenders(b *testing.B, parallel int) []contender {
+	ws := newWorkspace(b)
+	action := Action{Workspace: ws, Exec: &Exec{Argv: []string{"/bin/true"}}}
+	ours := func(warm int) (*Runner, func() error) {
+		r, err := NewRunner(Options{State: b.TempDir(), CellBinary: cellBinary, Warm: warm})
+		require.NoError(b, err)
+		b.Cleanup(func() { r.Close() })
+		_, err = r.Run(context.Background(), action, Terms{}) // finds the rung, compiles filters
+		require.NoError(b, err)
+		return r, func() error {
+			_, err := r.Run(context.Background(), action, Terms{})
+			return err
+		}
+	}
+	_, cold := ours(-1)
+	warmed, warm := ours(parallel)
+	list := []contender{
+		{name: "plain", run: func() error { return exec.Command("/bin/true").Run() }},
+		{name: "cold", run: cold},
+		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
+	}
+	if _, err := exec.LookPath("bwrap"); err == nil {
+		list = append(list, contender{name: "bwrap", run: func() error {
+			return exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
+				"--proc", "/proc", "--tmpfs", "/tmp", "/bin/true").Run()
+		}})
+	}
+	return list
+}
+
+// waitWarm waits until the pool is full, so that a warm start is one.
+func waitWarm(r *Runner, n int) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		r.pool.mu.Lock()
+		idle := 0
+		for _, s := range r.pool.slots {
+			idle += len(s.idle)
+		}
+		r.pool.mu.Unlock()
+		if idle >= min(n, maxWarm) {
+			return
+		}
+	}
+}
+
+// race gives each contender's median time of one command, in milliseconds: of
+// a batch of parallel ones the batch's time divided by their number.
+func race(b *testing.B, list []contender, rounds, parallel int) map[string]float64 {
+	times := map[string][]float64{}
+	for i := range rounds {
+		for j := range list {
+			c := list[(i+j)%len(list)]
+			if c.prepare != nil {
+				c.prepare()
+			}
+			errs := make([]error, parallel)
+			var wg sync.WaitGroup
+			start := time.Now()
+			for k := range parallel {
+				wg.Go(func() { errs[k] = c.run() })
+			}
+			wg.Wait()
+			took := time.Since(start)
+			for _, err := range errs {
+				require.NoError(b, err, c.name)
+			}
+			times[c.name] = append(times[c.name], float64(took.Microseconds())/1000/float64(parallel))
+		}
+	}
+	medians := map[string]float64{}
+	for name, t := range times {
+		slices.Sort(t)
+		medians[name] = t[len(t)/2]
+	}
+	return medians
+}
+
+// note adds the comparisons to build/bench.json at the module's root.
+func note(b *testing.B, what string, m map[string]float64) {
+	b.Helper()
+	var list []figure
+	file := filepath.Join("..", "build", "bench.json")
+	if data, err := os.ReadFile(file); err == nil {
+		_ = json.Unmarshal(data, &list) // an unreadable one is begun anew
+	}
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}} {
+		peer, ok := m[pair[1]]
+		if !ok {
+			continue
+		}
+		f := figure{Name: pair[0] + " " + what, Unit: "ms", Ours: m[pair[0]], Peer: peer, PeerName: pair[1], Ratio: m[pair[0]] / peer}
+		list = slices.DeleteFunc(list, func(g figure) bool { return g.Name == f.Name && g.PeerName == f.PeerName })
+		list = append(list, f)
+	}
+	data, err := json.MarshalIndent(list, "", "  ")
+	require.NoError(b, err)
+	require.NoError(b, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(b, os.WriteFile(file, append(data, '\n'), 0o644))
+}
