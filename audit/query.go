@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,8 +78,25 @@ const chunk = 256
 // false. Records appended meanwhile are not seen. Every field of f but Text, Since and
 // Until is looked up in an index; the rest is read through.
 func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) error {
+	return r.run(ctx, &query{f: f, fn: func(rec *Record, _ []byte) bool { return fn(*rec) }})
+}
+
+// eachStored is Select with stored bytes, which are valid during the call, and a
+// function that can fail.
+func (r *Reader) eachStored(ctx context.Context, f Filter, fn func(Seq, []byte) error) error {
+	var failed error
+	err := r.run(ctx, &query{f: f, fn: func(rec *Record, raw []byte) bool {
+		failed = fn(rec.Seq, raw)
+		return failed == nil
+	}})
+	return errors.Join(failed, err)
+}
+
+// run gives q.fn the records that q.f chooses.
+func (r *Reader) run(ctx context.Context, q *query) error {
 	segs, size := r.segments()
-	q := query{r: r, f: &f, text: newTextMatch(f.Text), terms: f.terms(), left: f.Limit, fn: fn}
+	f := q.f
+	q.r, q.text, q.terms, q.left = r, newTextMatch(f.Text), f.terms(), f.Limit
 	for n := range segs {
 		i := n
 		if f.Newest {
@@ -104,17 +122,17 @@ func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) err
 // query is one Select under way.
 type query struct {
 	r     *Reader
-	f     *Filter
+	f     Filter
 	text  textMatch
 	terms []uint64
 	left  int // records that may still be given; 0 at the start means no limit
-	fn    func(Record) bool
+	fn    func(*Record, []byte) bool
 	stop  bool
 }
 
 // segment gives the chosen records of [from, to), which are all in segment i.
 func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
-	found, look, err := q.r.lookup(ctx, i, q.f, q.terms)
+	found, look, err := q.r.lookup(ctx, i, &q.f, q.terms)
 	if err != nil || !look {
 		return err
 	}
@@ -191,7 +209,7 @@ func (q *query) one(raw []byte) error {
 		return nil
 	}
 	q.left--
-	q.stop = !q.fn(rec) || q.left == 0
+	q.stop = !q.fn(&rec, raw) || q.left == 0
 	return nil
 }
 
