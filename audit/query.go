@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (r *Reader) eachStored(ctx context.Context, f Filter, fn func(Seq, []byte) 
 func (r *Reader) run(ctx context.Context, q *query) error {
 	segs, size := r.segments()
 	f := q.f
-	q.r, q.text, q.terms, q.left = r, newTextMatch(f.Text), f.terms(), f.Limit
+	q.r, q.text, q.terms, q.needles, q.left = r, newTextMatch(f.Text), f.terms(), f.needles(), f.Limit
 	for n := range segs {
 		i := n
 		if f.Newest {
@@ -121,19 +122,20 @@ func (r *Reader) run(ctx context.Context, q *query) error {
 
 // query is one Select under way.
 type query struct {
-	r     *Reader
-	f     Filter
-	text  textMatch
-	terms []uint64
-	left  int // records that may still be given; 0 at the start means no limit
-	fn    func(*Record, []byte) bool
-	stop  bool
+	r       *Reader
+	f       Filter
+	text    textMatch
+	terms   []uint64
+	needles [][]byte // what stored bytes of a chosen record contain
+	left    int      // records that may still be given; 0 at the start means no limit
+	fn      func(*Record, []byte) bool
+	stop    bool
 }
 
 // segment gives the chosen records of [from, to), which are all in segment i.
 func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
-	found, look, err := q.r.lookup(ctx, i, &q.f, q.terms)
-	if err != nil || !look {
+	found, how, err := q.r.lookup(ctx, i, &q.f, q.terms)
+	if err != nil || how == pass {
 		return err
 	}
 	found = within(found, from, to)
@@ -141,7 +143,7 @@ func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
 		slices.Reverse(found)
 	}
 	next := func(b *bbolt.Bucket, most int) (raws [][]byte) {
-		if len(q.terms) > 0 {
+		if how == listed {
 			n := min(most, len(found))
 			for _, seq := range found[:n] {
 				raws = append(raws, b.Get(key(uint64(seq))))
@@ -172,7 +174,7 @@ func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [
 				raws := next(b, chunk)
 				more = len(raws) == chunk
 				for _, raw := range raws {
-					if !q.text.in(raw) {
+					if !q.text.in(raw) || !q.mayMatch(raw) {
 						continue
 					}
 					if live {
@@ -197,6 +199,31 @@ func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [
 		}
 	}
 	return ctx.Err()
+}
+
+// needles are quoted values that occur in every record that f chooses: much
+// cheaper to look for than to decode the record.
+func (f *Filter) needles() [][]byte {
+	var out [][]byte
+	for _, v := range []string{f.Event, f.Call, f.Key, f.Session, f.Agent, f.User, f.Tool, f.Tier, f.Verdict, string(f.Kind), string(f.Status), f.Rule} {
+		if v != "" {
+			out = append(out, quotedJSON(v))
+		}
+	}
+	if f.Path != "" {
+		quoted := quotedJSON(strings.TrimSuffix(f.Path, "/"))
+		out = append(out, quoted[:len(quoted)-1]) // more may follow
+	}
+	return out
+}
+
+func (q *query) mayMatch(raw []byte) bool {
+	for _, n := range q.needles {
+		if !bytes.Contains(raw, n) {
+			return false
+		}
+	}
+	return true
 }
 
 // one decodes a record and gives it on if it is chosen.
