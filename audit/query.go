@@ -247,7 +247,8 @@ func readSpan(b *bbolt.Bucket, from, to Seq, most int, newest bool) ([][]byte, S
 	var raws [][]byte
 	c := b.Cursor()
 	if newest {
-		k, v := c.Seek(key(uint64(to)))
+		k, _ := c.Seek(key(uint64(to)))
+		v := []byte(nil)
 		if k == nil {
 			k, v = c.Last()
 		} else {

@@ -208,13 +208,6 @@ func (r *Reader) isNewest(i int) bool {
 	return i == len(r.segs)-1
 }
 
-// isLiveSegment reports whether segment i is being written by this process.
-func (r *Reader) isLiveSegment(i int) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.live != nil && i == len(r.segs)-1
-}
-
 // isLive reports whether the newest segment is being written by this process.
 func (r *Reader) isLive() bool {
 	r.mu.RLock()
