@@ -111,6 +111,9 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
 	if with == nil { // what the log says itself has keys and digests that look like secrets
+		if ownEvent(r.Event) {
+			return 0, fmt.Errorf("append to the audit log: the event %q is the log's own", r.Event)
+		}
 		l.redactRecord(&r)
 	}
 	l.calls.complete(&r)
@@ -137,6 +140,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 		return 0, fmt.Errorf("append to the audit log: %w", w.err)
 	}
 	return w.seq, nil
+}
+
+// ownEvent reports whether verify acts on an event, so that only the log itself
+// may tell of it.
+func ownEvent(event string) bool {
+	return event == eventSealed || event == eventEpoch || event == eventRetired
 }
 
 // prepare does what needs no place in the log: it checks and encodes.

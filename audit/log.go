@@ -292,6 +292,9 @@ func (l *Log) recover() error {
 	for _, first := range left {
 		l.startSeal(first)
 	}
+	// The newest segment's index is made now, so that the first ByKey need not
+	// wait for it. A failure shows in the search that needs it.
+	l.sealer.begin(func() { _, _ = l.ByKey(l.sealer.ctx, l.boot, "none") })
 	return nil
 }
 

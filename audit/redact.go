@@ -245,10 +245,25 @@ func (r *Reader) redactNamed(name, text, pointer string, pointers *[]string) str
 	} else {
 		out, changed = r.redactText(text)
 	}
+	if len(out) > longestText {
+		out, changed = r.cut(out), true
+	}
 	if changed {
 		*pointers = append(*pointers, pointer)
 	}
 	return out
+}
+
+// longestText bounds one text in a record, in bytes. A whole file that was
+// written is better kept as its digest than twice in the log.
+const longestText = 256 << 10
+
+// cut keeps the beginning of a text and its keyed digest.
+func (r *Reader) cut(text string) string {
+	if inner, ok := encodedText(text); ok {
+		return base64.StdEncoding.EncodeToString([]byte(r.cut(inner)))
+	}
+	return clip(text, longestText/8) + fmt.Sprintf("[cut:%s:%d]", hex.EncodeToString(r.mac("cut", []byte(text))[:8]), len(text))
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

@@ -128,3 +128,26 @@ func TestRecordIsRedactedBeforeItIsStored(t *testing.T) {
 		return false
 	}))
 }
+
+func TestLongTextsAreCut(t *testing.T) {
+	t.Parallel()
+	l := openTest(t, t.TempDir(), quiet())
+	long := strings.Repeat("a line of a long file\n", 40000)
+	content, err := json.Marshal(map[string]any{"path": "x", "text": long, "content": []byte(long)})
+	require.NoError(t, err)
+	seq := add(t, l, Record{Kind: KindCall, Args: content, Error: long})
+	raw, err := l.raw(seq)
+	require.NoError(t, err)
+	assert.Less(t, len(raw), longestText)
+	got, err := l.Get(seq)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"/args/content", "/args/text", "/error"}, got.Redacted)
+	var args struct {
+		Text    string
+		Content []byte
+	}
+	require.NoError(t, json.Unmarshal(got.Args, &args))
+	assert.Equal(t, args.Text, string(args.Content), "base64 stays base64")
+	assert.Regexp(t, `…\[cut:[0-9a-f]{16}:880000\]$`, args.Text)
+	assert.Equal(t, long, l.Redact(long), "answers are not cut here")
+}
