@@ -159,7 +159,7 @@ func TestLimitsAreTypedResults(t *testing.T) {
 		group  bool
 	}{
 		{"memory", `python3 -c 'x=bytearray(200<<20)'`, Limits{Memory: 64 << 20}, true},
-		{"pids", `for i in $(seq 40); do sleep 5 & done; wait`, Limits{Pids: 16, Wall: 10 * time.Second}, true},
+		{"pids", `for i in $(seq 40); do sleep 5 & done; wait`, Limits{Pids: 16, Wall: time.Minute}, true},
 		{"output", `yes | head -c 3000000`, Limits{Output: 1 << 16}, false},
 		{"file", `head -c 2000000 /dev/zero > /tmp/f`, Limits{File: 1 << 20}, false},
 		{"disk", `head -c 2000000 /dev/zero > /tmp/f`, Limits{Disk: 1 << 20}, false},

@@ -177,6 +177,9 @@ func (r *Runner) background(f func()) bool {
 
 // cage gives a cell with the plan's walls.
 func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
+	// Before the starter: in cgroup v2 a group that hands controllers on must
+	// be empty, and so whatever was started earlier would have to be moved.
+	_, _ = r.groups()
 	s, err := r.start()
 	if err != nil {
 		return nil, wallsError("start the sandbox", err, "install sallyport-cell beside sallyport")
