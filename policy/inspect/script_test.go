@@ -89,8 +89,8 @@ func TestUnknownScripts(t *testing.T) {
 		`bash -c "$cmd"`:                         "known only when it runs",
 		`eval "$cmd"`:                            "known only when it runs",
 		`python3 -c "import os; os.system(cmd)"`: "code makes up",
-		`awk '{system($0)}' f`:                   "known only when it runs",
-		`sed 'e' f`:                              "as a command",
+		`awk '{system($0)}' f`:                   "awk makes up",
+		`sed 'e' f`:                              "as commands",
 	} {
 		f := look(t, nil, text)
 		assert.True(t, slices.ContainsFunc(f.Cmds, func(c policy.Cmd) bool {
