@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // Options adjust a log. The zero value is the default of every field.
 type Options struct {
-	Now          func() time.Time // time.Now
+	Now          func() time.Time // time.Now; may be called concurrently
 	SegmentBytes int64            // stored bytes that end a segment; 64 MiB
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
@@ -91,6 +92,7 @@ type Log struct {
 	start  time.Time
 
 	queue queue
+	calls running
 
 	// What follows belongs to whoever leads a commit.
 	db      *bbolt.DB
@@ -101,6 +103,7 @@ type Log struct {
 	bytes   int64     // stored in the newest segment
 	stopped error
 	space   space
+	ahead   ahead
 
 	unsealed  unsealed
 	sealer    *sealer
@@ -187,6 +190,7 @@ func (l *Log) startSegment(left unsealed) error {
 		return err
 	}
 	l.db, l.head, l.born, l.bytes, l.unsealed = db, previous, l.opt.Now(), 0, left
+	l.writeAhead(seg)
 	l.mu.Lock()
 	l.segs = append(l.segs[:len(l.segs):len(l.segs)], seg)
 	l.live = db
@@ -197,6 +201,9 @@ func (l *Log) startSegment(left unsealed) error {
 // resume opens the newest segment and takes up the tree where it ends.
 func (l *Log) resume() error {
 	seg := l.segs[len(l.segs)-1]
+	if err := checkPages(seg.path); err != nil {
+		return fmt.Errorf("the newest segment %s is damaged: %w; run `sallyport audit verify`, and restore it from a backup", filepath.Base(seg.path), err)
+	}
 	db, err := openSegment(seg.path, l.opt.boltOptions())
 	if err != nil {
 		return err
@@ -207,7 +214,25 @@ func (l *Log) resume() error {
 		return fmt.Errorf("%w; run `sallyport audit verify`", err)
 	}
 	l.db = db
+	l.writeAhead(seg)
 	return nil
+}
+
+// writeAhead begins to keep room in a segment. It is only for speed, so that a
+// failure is none.
+func (l *Log) writeAhead(seg segment) {
+	l.ahead.close()
+	var end int64
+	err := l.db.View(func(tx *bbolt.Tx) error {
+		end = tx.Size()
+		return nil
+	})
+	if err == nil {
+		err = l.ahead.open(seg.path, end)
+	}
+	if err != nil {
+		l.opt.Logger.Warn("the audit log's segment gets no room ahead", "err", err)
+	}
 }
 
 func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
@@ -267,6 +292,9 @@ func (l *Log) recover() error {
 	for _, first := range left {
 		l.startSeal(first)
 	}
+	// The newest segment's index is made now, so that the first ByKey need not
+	// wait for it. A failure shows in the search that needs it.
+	l.sealer.begin(func() { _, _ = l.ByKey(l.sealer.ctx, l.boot, "none") })
 	return nil
 }
 
@@ -281,9 +309,11 @@ func (l *Log) Close() error {
 	l.live = nil
 	l.mu.Unlock()
 	l.tails.close()
+	l.ahead.close()
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
-		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+		segs, _ := l.segments()
+		err = l.leaveClosed(segs[len(segs)-1].path)
 	}
 	if aerr := l.anchoring.close(); err == nil {
 		err = aerr

@@ -12,11 +12,11 @@ import (
 )
 
 // agingLog has five full segments and clock that the test moves.
-func agingLog(t *testing.T, dir string) (*Log, *time.Time) {
+func agingLog(t *testing.T, dir string) (*Log, *clock) {
 	t.Helper()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := &clock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	o := quiet()
-	o.Now = func() time.Time { return now }
+	o.Now = now.now
 	o.SegmentAge = 24 * time.Hour
 	o.Retain = 90 * 24 * time.Hour
 	l := openTest(t, dir, o)
@@ -24,11 +24,11 @@ func agingLog(t *testing.T, dir string) (*Log, *time.Time) {
 		for n := range 10 {
 			add(t, l, call(10*day+n))
 		}
-		now = now.Add(25 * time.Hour)
+		now.set(now.now().Add(25 * time.Hour))
 		add(t, l, call(1000+day))
 		l.sealer.work.Wait()
 	}
-	return l, &now
+	return l, now
 }
 
 func TestRetire(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRetire(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n, "nothing is old enough")
 
-	*now = segmentTime(t, l, segs[2].first).Add(90*24*time.Hour + time.Second)
+	now.set(segmentTime(t, l, segs[2].first).Add(90*24*time.Hour + time.Second))
 	n, err = l.Retire(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
@@ -79,7 +79,7 @@ func TestLegalHold(t *testing.T) {
 	segs := segmentsOf(t, dir)
 	require.Error(t, l.Hold(context.Background(), Hold{Name: "x"}), "a hold needs a person")
 	require.NoError(t, l.Hold(context.Background(), Hold{Name: "case-7", Since: segmentTime(t, l, segs[1].first).Add(time.Second), Person: "ann"}))
-	*now = now.Add(365 * 24 * time.Hour)
+	now.set(now.now().Add(365 * 24 * time.Hour))
 	n, err := l.Retire(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, 1, n, "only what is before the hold")

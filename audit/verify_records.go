@@ -135,16 +135,16 @@ func (v *verification) sawSealed(seq Seq, raw []byte) {
 
 // sealedFiles holds the files of full segments against the digests that the log
 // keeps of them.
-func (v *verification) sealedFiles(segs []segment, digests map[Seq]sealedDetail) {
+func (v *verification) sealedFiles(segs []segment, checks []*fileCheck) {
 	for i, seg := range segs {
 		want, told := v.sealed[seg.first]
 		waits := slices.Contains(v.left, seg.first)
-		got, read := digests[seg.first]
+		got := checks[i].digest
 		switch {
 		case i == len(segs)-1:
 		case told == waits:
 			v.problem(VerifyTampered, seg.first, "the log does not tell the digest of segment %s", filepath.Base(seg.path))
-		case told && read && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
+		case told && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
 			v.problem(VerifyTampered, seg.first, "the file of segment %s was altered after it was full", filepath.Base(seg.path))
 		}
 	}
@@ -162,23 +162,33 @@ func digestSegment(ctx context.Context, seg segment) sealedDetail {
 	return sealedDetail{First: seg.first, Bytes: size, SHA256: sum}
 }
 
-// startDigests begins to digest all segments but the newest, beside the walk
-// over their records. Files that cannot be read are missing in the answer.
-func startDigests(ctx context.Context, segs []segment) func() map[Seq]sealedDetail {
-	out := map[Seq]sealedDetail{}
-	done := make(chan struct{})
+// fileCheck is what can be said of a segment's file before bbolt opens it.
+type fileCheck struct {
+	done   chan struct{}
+	last   bool
+	live   bool // being written: nothing is checked
+	digest sealedDetail
+	err    error
+}
+
+// checkFiles begins to check the files of all segments, beside the walk over
+// their records.
+func (r *Reader) checkFiles(ctx context.Context, segs []segment) []*fileCheck {
+	checks := make([]*fileCheck, len(segs))
+	for i := range segs {
+		last := i == len(segs)-1
+		checks[i] = &fileCheck{done: make(chan struct{}), last: last, live: last && r.isLive()}
+	}
 	go func() {
-		defer close(done)
-		for _, seg := range segs[:max(len(segs), 1)-1] {
-			if d := digestSegment(ctx, seg); d.SHA256 != "" {
-				out[seg.first] = d
+		for i, c := range checks {
+			if !c.live && ctx.Err() == nil {
+				c.err = checkPages(segs[i].path)
+				c.digest = digestSegment(ctx, segs[i])
 			}
+			close(c.done)
 		}
 	}()
-	return func() map[Seq]sealedDetail {
-		<-done
-		return out
-	}
+	return checks
 }
 
 // end holds a segment's last words against what was read.

@@ -30,6 +30,7 @@ type table struct {
 	mu     sync.Mutex
 	lanes  map[string]*lane // by session id
 	owners map[string]*owner
+	closed bool
 }
 
 // owner is one identity: what its sessions share.
@@ -70,7 +71,7 @@ func newTable(o HTTPOptions, now func() time.Time) *table {
 }
 
 func (t *table) newLane(id, session string, o *owner) *lane {
-	return &lane{id: id, session: session, owner: o, slots: make(chan struct{}, inFlight), now: t.now, used: t.now()}
+	return &lane{id: id, session: session, owner: o, slots: make(chan struct{}, inFlight), now: t.now, used: t.now(), closed: t.closed}
 }
 
 // key tells identities apart. A credential is its own identity, so that no token
@@ -108,7 +109,7 @@ func (t *table) open(p *Peer, session string) (*lane, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.ownerOf(p)
-	if len(t.lanes) >= t.max || o.sessions >= t.maxOwn {
+	if t.closed || len(t.lanes) >= t.max || o.sessions >= t.maxOwn {
 		return nil, false
 	}
 	l := t.newLane(rand.Text(), session, o)
@@ -136,6 +137,27 @@ func (t *table) remove(l *lane) {
 		delete(t.lanes, l.id)
 		l.owner.sessions--
 	}
+}
+
+// shut lets no further call in.
+func (t *table) shut() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	for _, l := range t.all() {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+	}
+}
+
+// running counts the calls in flight.
+func (t *table) running() int {
+	n := 0
+	for _, l := range t.all() {
+		n += len(l.slots)
+	}
+	return n
 }
 
 func (t *table) size() int {
@@ -235,7 +257,7 @@ func (l *lane) enter(ctx context.Context) (leave func(), ok bool) {
 // claim registers a running request. Two requests under one id at a time could
 // not be told apart by a cancellation and are refused, but where cancelling by id
 // does not exist.
-func (l *lane) claim(id json.RawMessage, unnamed bool, cancel context.CancelFunc) (done func(), ok bool) {
+func (l *lane) claim(id json.RawMessage, unnamed bool, cancel context.CancelFunc) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name := string(id)
@@ -243,8 +265,11 @@ func (l *lane) claim(id json.RawMessage, unnamed bool, cancel context.CancelFunc
 		l.unnamed++
 		name = fmt.Sprint("#", l.unnamed) // no JSON value begins so
 	}
-	if _, busy := l.cancels[name]; busy || l.closed {
-		return nil, false
+	if _, busy := l.cancels[name]; busy {
+		return nil, errBusyID
+	}
+	if l.closed {
+		return nil, errClosed
 	}
 	if l.cancels == nil {
 		l.cancels = map[string]context.CancelFunc{}
@@ -254,8 +279,13 @@ func (l *lane) claim(id json.RawMessage, unnamed bool, cancel context.CancelFunc
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.cancels, name)
-	}, true
+	}, nil
 }
+
+var (
+	errBusyID = errors.New("a request with this id is still running: use a fresh id")
+	errClosed = errors.New("the server is stopping: try again in a few seconds")
+)
 
 func (l *lane) cancel(id string) {
 	l.mu.Lock()
@@ -321,13 +351,19 @@ func (l *lane) sse() *sseConn {
 func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = l.id != ""
+	l.closed = l.closed || l.id != ""
 	for _, stop := range l.cancels {
 		stop()
 	}
 	if l.standing != nil {
 		l.standing()
 	}
+}
+
+func (l *lane) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }
 
 func (l *lane) touch() {

@@ -81,6 +81,10 @@ func (e *Endpoint) message(w http.ResponseWriter, r *http.Request, p *Peer) {
 		http.Error(w, "that session is not of /sse", http.StatusNotFound)
 		return
 	}
+	if in.isClosed() {
+		stopping(w)
+		return
+	}
 	body, free, ok := e.body(w, r, in)
 	if !ok {
 		return

@@ -43,8 +43,15 @@ func open(t *testing.T, o HTTPOptions) *site {
 	}
 	e := s.HTTP(o)
 	srv := httptest.NewServer(e)
-	t.Cleanup(func() { e.Close(); srv.Close() })
+	t.Cleanup(func() { e.Close(ended()); srv.Close() })
 	return &site{t: t, url: srv.URL, end: e, run: run, log: log, root: root}
+}
+
+// ended is a context with no time left.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // request is one HTTP request of an agent.
@@ -399,4 +406,22 @@ func TestStandingStreamHearsOfChangedTools(t *testing.T) {
 	assert.False(t, first.in.Scan(), "a newer stream takes the older one's place")
 	s.end.s.ToolsChanged()
 	assert.Contains(t, second.next(), "notifications/tools/list_changed")
+}
+
+func TestCloseLetsCallsEnd(t *testing.T) {
+	t.Parallel()
+	s := open(t, HTTPOptions{})
+	id := s.session("ann")
+	s.post("ann", callOf(1, "read_file", readIt), "Mcp-Session-Id", id)
+	s.started(1)
+	closed := make(chan struct{})
+	go func() { defer close(closed); s.end.Close(context.Background()) }()
+	require.Eventually(t, func() bool {
+		r := s.request(context.Background(), "ann", "POST", "/mcp", callOf(2, "read_file", readIt), "Mcp-Session-Id", id)
+		return r.StatusCode == 503
+	}, 5*time.Second, 5*time.Millisecond, "no new calls")
+	close(s.run.let)
+	<-closed
+	assert.Zero(t, s.run.cancelled.Load(), "the running one was let go on")
+	assert.Zero(t, s.end.Sessions())
 }

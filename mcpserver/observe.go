@@ -95,7 +95,11 @@ func (s *Server) watch(ctx context.Context, p *Peer, tool string) (_ context.Con
 			span.SetStatus(codes.Error, string(c.status))
 		}
 		span.End()
-		s.o.Logger.LogAttrs(counted, slog.LevelInfo, "call", slog.String("call", c.id), slog.String("agent", p.Agent),
+		level := slog.LevelInfo
+		if c.status == audit.StatusOK {
+			level = slog.LevelDebug // the record has it
+		}
+		s.o.Logger.LogAttrs(counted, level, "call", slog.String("call", c.id), slog.String("agent", p.Agent),
 			slog.String("session", p.Session), slog.String("tool", name), slog.String("tier", tier),
 			slog.String("verdict", verdict), slog.String("status", string(c.status)), slog.Duration("took", took))
 	}
@@ -140,6 +144,9 @@ func keyOf(m *mcp.Meta) string {
 		return ""
 	}
 	key, _ := m.AdditionalFields["claudecode/toolUseId"].(string)
+	if key == "" {
+		key, _ = m.AdditionalFields[MetaKey].(string)
+	}
 	if len(key) > maxKey {
 		return ""
 	}

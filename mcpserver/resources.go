@@ -114,6 +114,9 @@ func (s *Server) history(ctx context.Context, p *Peer) (any, error) {
 const (
 	// pageSize is how much of an output one page holds, in bytes.
 	pageSize = 32 << 10
+	// cutLeast is how much of an output an answer has to leave out, in bytes, for
+	// the output to be kept.
+	cutLeast = 1 << 10
 	// pagesKept is how many bytes of outputs are kept for being read again.
 	pagesKept = 32 << 20
 )
@@ -131,7 +134,7 @@ type kept struct{ call, session, text string }
 // where the rest is.
 func (s *Server) keep(c *call) {
 	total := len(c.result.Stdout.Data) + len(c.result.Stderr.Data)
-	if !c.result.Ran || total <= len(c.answer.Text) {
+	if !c.result.Ran || total < len(c.answer.Text)+cutLeast {
 		return
 	}
 	text := s.o.Log.Redact(string(c.result.Stdout.Data))

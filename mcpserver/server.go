@@ -30,6 +30,7 @@ type (
 	desk interface {
 		Settle(ctx context.Context, a approval.Ask) (approval.Outcome, error)
 		Wait(ctx context.Context, id string) (approval.Request, error)
+		Get(id string) (approval.Request, error)
 		Finish(id, result string) error
 		Frozen(agent string) (bool, string)
 	}
@@ -43,6 +44,7 @@ type (
 		Append(ctx context.Context, r audit.Record) (audit.Seq, error)
 		Redact(text string) string
 		Digest(raw []byte) string
+		ByKey(ctx context.Context, session, key string) (*audit.Step, error)
 	}
 	limiter interface {
 		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
@@ -69,6 +71,9 @@ type Options struct {
 	// Traces and Metrics go where the composition sends them; nil is nowhere.
 	Traces  trace.TracerProvider
 	Metrics metric.MeterProvider
+	// May reports whether an agent has a tool at all; nil means every tool. What it
+	// has not is neither listed nor callable.
+	May func(agent, tool string) bool
 	// Rules are what sallyport://policy shows an agent, History the records of its own
 	// session, the newest first. Without them there is no such resource.
 	Rules   func() []Rule
@@ -82,6 +87,7 @@ type Server struct {
 	mcp     *server.MCPServer
 	watcher *watcher
 	pages   pages
+	runs    runs
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -114,6 +120,7 @@ func New(o Options) *Server {
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
+	s.addDeskTools()
 	s.addResources()
 	s.addPrompts()
 	return s
@@ -147,7 +154,7 @@ func (s *Server) visible(ctx context.Context, all []mcp.Tool) []mcp.Tool {
 	p := peerOf(ctx)
 	kept := make([]mcp.Tool, 0, len(all))
 	for _, t := range all {
-		if p.mayUse(t.Name) {
+		if p.mayUse(t.Name) && (s.o.May == nil || s.o.May(p.Agent, t.Name)) {
 			kept = append(kept, t)
 		}
 	}

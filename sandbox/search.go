@@ -41,7 +41,7 @@ func (w *Workspace) search(ctx context.Context, op FileOp) (FileResult, error) {
 		return FileResult{}, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("search %s: glob %q is not a valid pattern", op.Path, g),
 			Remedy: `use *, **, ?, [abc] and {a,b}, such as "*.{ts,tsx}"`}
 	}
-	s, err := w.find("search", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}

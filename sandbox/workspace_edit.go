@@ -15,7 +15,7 @@ func (w *Workspace) edit(op FileOp, expect map[string]string) (FileResult, error
 	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	s, err := w.find("edit", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}

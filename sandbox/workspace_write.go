@@ -18,7 +18,7 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	s, err := w.find("write", op.Path, mkdirs)
+	s, err := w.findFor(op, mkdirs)
 	if err != nil {
 		return FileResult{}, err
 	}

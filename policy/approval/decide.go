@@ -175,6 +175,9 @@ func (d *Desk) may(by Person, r Request) error {
 	case d.o.OtherUser && by.Name == r.User:
 		return fmt.Errorf("%w: the agent runs as %s; another user has to decide", ErrRefused, Visible(by.Name))
 	}
+	if d.o.Role != "" && !slices.Contains(by.Roles, d.o.Role) {
+		return fmt.Errorf("%w: only people with the role %s decide here", ErrRefused, d.o.Role)
+	}
 	if len(r.Roles) > 0 && !slices.ContainsFunc(by.Roles, func(role string) bool { return slices.Contains(r.Roles, role) }) {
 		return fmt.Errorf("%w: this call wants one of the roles %s", ErrRefused, strings.Join(r.Roles, ", "))
 	}
@@ -315,6 +318,8 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && (r.Approvers > 1 || len(r.Roles) > 0):
+		return fmt.Errorf("%w: a call for %d people or a role is approved once at a time", ErrRefused, r.Approvers)
 	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
 		return fmt.Errorf("%w: L3 is approved once at a time", ErrRefused)
 	case o.Grant != nil:

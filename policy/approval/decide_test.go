@@ -38,6 +38,20 @@ func TestWhoMayDecide(t *testing.T) {
 	}
 }
 
+func TestOnlyARoleDecides(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *approval.Options) { o.Role = "approver" })
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{})
+	require.ErrorContains(t, err, "only people with the role approver")
+	_, err = f.AddGrant(approval.Grant{Tool: "edit_file", By: bob})
+	require.ErrorIs(t, err, approval.ErrRefused)
+	with := bob
+	with.Roles = []string{"approver"}
+	_, err = f.Approve(id, with, approval.ApproveOptions{})
+	require.NoError(t, err)
+}
+
 func TestTheFirstValidAnswerWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -71,6 +85,8 @@ func TestTwoPeopleAndRoles(t *testing.T) {
 	_, err = f.Approve(id, as(approval.Person{Name: "anne", Channel: "terminal", UID: 1000}, "release"), approval.ApproveOptions{})
 	require.ErrorContains(t, err, "approved it already", "one uid is one person")
 
+	_, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{Scope: approval.Session})
+	require.ErrorContains(t, err, "once at a time")
 	r, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{})
 	require.NoError(t, err)
 	require.Equal(t, approval.StateApproved, r.State)

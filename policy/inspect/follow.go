@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // follow does with a command's options and operands what the table says.
@@ -151,7 +150,7 @@ func (c *call) program() {
 		return
 	}
 	d := c.inner(c.name)
-	d.sc.params, d.sc.args = c.s.argv[1:], true
+	d.sc.params, d.sc.args = positional(c.s.argv[1:]), true
 	d.scriptFile(c, word{s: abs}, "")
 }
 
@@ -173,5 +172,3 @@ var languages = map[string]language{
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 }
-
-func (c *call) read(v word) { c.target(string(sandbox.OpRead), v) }

@@ -57,82 +57,91 @@ func (c constants) argumentsOf(head, rest string) arguments {
 
 // arguments reads literals up to the parenthesis that closes depth, or for
 // depth 0 to the end of the statement.
-func (c constants) arguments(rest string, depth int) (a arguments) {
-	joined, keyword := false, false
-	add := func(s string) {
-		switch {
-		case keyword:
-		case joined && len(a.lits) > 0:
-			a.lits[len(a.lits)-1] += s
-		default:
-			a.lits = append(a.lits, s)
-		}
-		joined = false
-	}
-	for i := 0; i < len(rest) && i < maxText; i++ {
-		switch ch := rest[i]; {
+func (c constants) arguments(rest string, depth int) arguments {
+	r := reader{names: c, rest: rest[:min(len(rest), maxText)]}
+	for r.at < len(r.rest) {
+		switch ch := r.rest[r.at]; {
 		case ch == '(' || ch == '{':
 			depth++
-		case ch == ')' || ch == '}' || ch == ']' && depth == 1 && !a.list:
+		case ch == ')' || ch == '}' || ch == ']' && depth == 1 && !r.list:
 			if depth--; depth <= 0 {
-				return a
+				return r.arguments
 			}
 		case ch == '[':
-			a.list = a.list || len(a.lits) <= 1
+			r.list = r.list || len(r.lits) <= 1
 		case (ch == ';' || ch == '\n') && depth == 0:
-			return a
+			return r.arguments
 		case ch == '+' || ch == '.':
-			joined = true
+			r.joined = true
 		case ch == ',':
-			joined, keyword = false, false
+			r.joined, r.keyword = false, false
 		case ch == '\'' || ch == '"' || ch == '`':
-			s, n := literal(rest[i:])
-			add(s)
-			i += n - 1
+			s, n := literal(r.rest[r.at:])
+			r.add(s)
+			r.at += n - 1
 		case nameByte(ch):
-			n := i
-			for n < len(rest) && nameByte(rest[n]) {
-				n++
-			}
-			i = c.name(&a, rest, i, n, &keyword, add) - 1
+			r.name()
+			continue
 		}
+		r.at++
 	}
-	return a
+	return r.arguments
+}
+
+// reader goes through the arguments of one call.
+type reader struct {
+	arguments
+	names   constants
+	rest    string
+	at      int
+	joined  bool // what comes is appended to the literal before
+	keyword bool // what comes is the value of a keyword argument
+}
+
+func (r *reader) add(s string) {
+	switch {
+	case r.keyword:
+	case r.joined && len(r.lits) > 0:
+		r.lits[len(r.lits)-1] += s
+	default:
+		r.lits = append(r.lits, s)
+	}
+	r.joined = false
 }
 
 func nameByte(c byte) bool {
 	return c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// name reads one name among arguments and returns where to go on.
-func (c constants) name(a *arguments, rest string, from, to int, keyword *bool, add func(string)) int {
-	word := strings.TrimLeft(rest[from:to], "$")
-	after := ""
-	if to < len(rest) {
-		after = rest[to:]
+// name reads one name and goes on behind it.
+func (r *reader) name() {
+	from := r.at
+	for r.at < len(r.rest) && nameByte(r.rest[r.at]) {
+		r.at++
 	}
-	if s, n := perlQuote(rest[from:]); (word == "q" || word == "qq" || word == "qw") && n > 0 {
-		add(s)
-		return from + n
+	word, after := strings.TrimLeft(r.rest[from:r.at], "$"), r.rest[r.at:]
+	if word == "q" || word == "qq" || word == "qw" {
+		if s, n := perlQuote(r.rest[from:]); n > 0 {
+			r.add(s)
+			r.at = from + n
+			return
+		}
 	}
-	trimmed := strings.TrimLeft(after, " ")
-	switch {
+	next := strings.TrimLeft(after, " ")
+	switch value := r.names[word]; {
 	case len(word) <= 2 && strings.Trim(word, "rbufRBUF") == "" && after != "" && (after[0] == '\'' || after[0] == '"'):
 		// the prefix of a string
-	case strings.HasPrefix(trimmed, "=") && !strings.HasPrefix(trimmed, "==") && !strings.HasPrefix(trimmed, "=>"):
-		*keyword = true
-	case *keyword:
-	case len(c[word]) == 1:
-		add(c[word][0])
-	case len(c[word]) > 1:
-		a.list = true
-		for _, s := range c[word] {
-			add(s)
+	case strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "==") && !strings.HasPrefix(next, "=>"):
+		r.keyword = true
+	case r.keyword:
+	case len(value) > 0:
+		r.list = r.list || len(value) > 1
+		for _, s := range value {
+			r.add(s)
 		}
 	default:
-		a.loose = a.loose || len(a.lits) == 0
+		r.loose = r.loose || len(r.lits) == 0
 	}
-	return to
 }
 
 // literal reads one quoted literal and tells how many bytes it took. A triple

@@ -63,6 +63,9 @@ func (c *call) find() {
 		c.reads(r)
 	}
 	found := filtered(args, roots)
+	for _, r := range found {
+		c.reads(r)
+	}
 	for i := 0; i < len(args); i++ {
 		switch args[i].s {
 		case "-delete":
@@ -98,7 +101,12 @@ func filtered(tests, roots []word) []word {
 			if strings.Trim(arg, "*?") != "" && !strings.Contains(arg, "/") {
 				beneath = "/**/" + arg
 			}
-		case "path", "ipath", "wholename", "iwholename", "regex", "iregex", "lname", "samefile", "inum":
+		case "path", "ipath", "wholename", "iwholename":
+			beneath = max(beneath, "/**")
+			if base := path.Base(arg); strings.Trim(base, "*?./") != "" && beneath == "/**" {
+				beneath += "/" + base
+			}
+		case "regex", "iregex", "lname", "samefile", "inum":
 			beneath = max(beneath, "/**")
 		case "size", "mtime", "atime", "ctime", "mmin", "amin", "cmin", "newer", "user", "group", "uid", "gid", "perm", "empty", "links",
 			"executable", "nouser", "nogroup", "fstype", "mindepth":
