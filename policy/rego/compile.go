@@ -26,6 +26,7 @@ type generation struct {
 	rules    []RuleInfo
 	byID     map[string]RuleInfo
 	store    storage.Store
+	txn      storage.Transaction                  // one read for all evaluations: the store is never written
 	queries  map[string]oparego.PreparedEvalQuery // by unit
 	trusted  []bool                               // by query variable: the rule set may grant, not only take
 	revision string
@@ -135,6 +136,9 @@ func (g *generation) prepare(ctx context.Context) error {
 		g.byID[r.ID] = r
 	}
 	g.store = inmem.NewFromObjectWithOpts(doc, inmem.OptReturnASTValuesOnRead(true), inmem.OptRoundTripOnWrite(false))
+	if g.txn, err = g.store.NewTransaction(ctx); err != nil {
+		return fmt.Errorf("prepare the policy: %w", err)
+	}
 	g.queries = map[string]oparego.PreparedEvalQuery{}
 	packages := g.packages()
 	for unit, set := range map[string]string{unitCall: callHit, unitCmd: cmdHit} {

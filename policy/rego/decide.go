@@ -47,7 +47,7 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	stop := topdown.NewCancel()
 	defer context.AfterFunc(ctx, stop.Cancel)()
 	defer time.AfterFunc(patience, stop.Cancel).Stop()
-	opts = append(opts, oparego.EvalExternalCancel(stop))
+	opts = append(opts, oparego.EvalExternalCancel(stop), oparego.EvalTransaction(g.txn))
 	in := newInput(c, f, g.data)
 	base := enc.items(reflect.ValueOf(in), make([][2]*ast.Term, 0, 12))
 	hits, err := g.evaluate(ctx, unitCall, base, "", opts)
@@ -56,8 +56,15 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	}
 	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
+	seen := map[int][]*ast.Term{} // by hash: a loop body walked twice is judged once
 	for _, cmd := range f.Cmds {
-		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))})
+		term := enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))
+		hash := term.Value.Hash()
+		if slices.ContainsFunc(seen[hash], term.Equal) {
+			continue
+		}
+		seen[hash] = append(seen[hash], term)
+		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, term})
 		more, err := g.evaluate(ctx, unitCmd, input, cmd.Text, opts)
 		if err != nil {
 			return policy.Decision{}, err
