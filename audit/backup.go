@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -53,11 +54,11 @@ func (r *Reader) backup(ctx context.Context, to string, withKeys bool) error {
 	return syncDir(to)
 }
 
-var errFull = errors.New("the segment was followed by another meanwhile")
+var errFull = errors.New("the newest segment is full and no other follows; run `sallyport audit verify`")
 
 // copyNewest copies the newest segment and lists the others.
 func (r *Reader) copyNewest(to string) ([]segment, error) {
-	for {
+	for try := 0; ; try++ {
 		segs, _ := r.segments()
 		if len(segs) == 0 {
 			return nil, ErrNoRecord
@@ -69,7 +70,8 @@ func (r *Reader) copyNewest(to string) ([]segment, error) {
 			}
 			return tx.CopyFile(filepath.Join(to, filepath.Base(segs[last].path)), 0o600)
 		})
-		if now, _ := r.segments(); errors.Is(err, errFull) && len(now) > len(segs) {
+		if errors.Is(err, errFull) && try < 100 {
+			time.Sleep(10 * time.Millisecond) // the next segment is about to appear
 			continue
 		}
 		return segs[:last], err

@@ -366,14 +366,17 @@ func (l *Log) turn() {
 	}
 	segs, _ := l.segments()
 	old, first := l.db, segs[len(segs)-1].first
-	if err := l.startSegment(append(slices.Clip(l.unsealed), first)); err != nil {
+	next, err := l.prepareSegment(append(slices.Clip(l.unsealed), first))
+	if err != nil {
 		l.opt.Logger.Warn("the audit log could not start a segment and keeps the old one", "err", err)
 		return
 	}
-	err := old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, sealedMark) })
+	// Readers learn of the next segment when the old file has come to rest.
+	err = old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, sealedMark) })
 	if cerr := old.Close(); err == nil {
 		err = cerr
 	}
+	l.adopt(next)
 	if err != nil {
 		l.opt.Logger.Warn("close a full segment of the audit log", "err", err)
 		return

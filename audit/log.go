@@ -169,33 +169,43 @@ func open(dir string, o Options) (*Log, error) {
 
 // found makes the first segment of a new log.
 func (l *Log) found() error {
-	return l.startSegment(nil)
+	next, err := l.prepareSegment(nil)
+	if err != nil {
+		return err
+	}
+	l.adopt(next)
+	return nil
 }
 
-// startSegment makes the next segment the one that is written to.
-func (l *Log) startSegment(left unsealed) error {
+// nextSegment is one that is made and not yet written to.
+type nextSegment struct {
+	segment
+	db *bbolt.DB
+	carried
+}
+
+// prepareSegment makes the segment that starts where the log ends.
+func (l *Log) prepareSegment(left unsealed) (nextSegment, error) {
 	previous := l.head // so that the checkpoint after a new key keeps both signatures
 	if previous == nil {
 		var err error
 		if previous, err = (checkpoint{l.keys.origin, l.tree.size, l.tree.root()}).sign(l.keys.signer); err != nil {
-			return err
+			return nextSegment{}, err
 		}
 	}
-	var open []Seq
-	for seq := range l.pending {
-		open = append(open, seq)
-	}
-	db, seg, err := createSegment(l.dir, &l.opt, carried{&l.tree, previous, open, left})
-	if err != nil {
-		return err
-	}
-	l.db, l.head, l.born, l.bytes, l.unsealed = db, previous, l.opt.Now(), 0, left
-	l.writeAhead(seg)
+	c := carried{&l.tree, previous, slices.Sorted(maps.Keys(l.pending)), left}
+	db, seg, err := createSegment(l.dir, &l.opt, c)
+	return nextSegment{seg, db, c}, err
+}
+
+// adopt makes a segment the one that is written to.
+func (l *Log) adopt(n nextSegment) {
+	l.db, l.head, l.born, l.bytes, l.unsealed = n.db, n.previous, l.opt.Now(), 0, n.unsealed
+	l.writeAhead(n.segment)
 	l.mu.Lock()
-	l.segs = append(l.segs[:len(l.segs):len(l.segs)], seg)
-	l.live = db
+	l.segs = append(slices.Clip(l.segs), n.segment)
+	l.live = n.db
 	l.mu.Unlock()
-	return nil
 }
 
 // resume opens the newest segment and takes up the tree where it ends.

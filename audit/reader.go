@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"sync"
@@ -27,6 +28,7 @@ type Reader struct {
 	tails tails
 
 	indexes indexes
+	checked sync.Map // Seq of a segment -> error or nil: what checkPages said
 }
 
 func (r *Reader) init(dir string, o Options, k keys) {
@@ -95,7 +97,23 @@ func (r *Reader) view(i int, fn func(*bbolt.Tx) error) error {
 			return err
 		}
 	}
+	if err := r.checkOnce(seg); err != nil {
+		return fmt.Errorf("read the log's segment %s: %w; run `sallyport audit verify`", filepath.Base(seg.path), err)
+	}
 	return viewSegment(seg, &r.opt, fn)
+}
+
+// checkOnce looks at a closed segment's pages before bbolt first opens it.
+func (r *Reader) checkOnce(seg segment) error {
+	if err, ok := r.checked.Load(seg.first); ok {
+		if err == nil {
+			return nil
+		}
+		return err.(error)
+	}
+	err := checkPages(seg.path)
+	r.checked.Store(seg.first, err)
+	return err
 }
 
 // Get returns the record with number seq.

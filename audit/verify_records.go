@@ -183,6 +183,7 @@ func (r *Reader) checkFiles(ctx context.Context, segs []segment) []*fileCheck {
 		for i, c := range checks {
 			if !c.live && ctx.Err() == nil {
 				c.err = checkPages(segs[i].path)
+				r.checked.Store(segs[i].first, c.err)
 				c.digest = digestSegment(ctx, segs[i])
 			}
 			close(c.done)
