@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"go.etcd.io/bbolt"
 )
@@ -37,31 +36,51 @@ func (r *Reader) backup(ctx context.Context, to string, withKeys bool) error {
 			return err
 		}
 	}
-	next := Seq(0)
-	for ctx.Err() == nil {
-		// The list is read again each time: the newest segment may be full by now,
-		// and the oldest retired.
-		segs, _ := r.segments()
-		i := slices.IndexFunc(segs, func(s segment) bool { return s.first >= next })
-		if i < 0 {
-			break
+	// The newest first: what it tells of the older ones is then true of their
+	// files already.
+	older, err := r.copyNewest(to)
+	if err != nil {
+		return err
+	}
+	for _, seg := range older {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		next = segs[i].first + 1
-		target := filepath.Join(to, filepath.Base(segs[i].path))
-		var err error
-		if r.isLiveSegment(i) {
-			err = r.view(i, func(tx *bbolt.Tx) error { return tx.CopyFile(target, 0o600) })
-		} else {
-			err = copyFile(segs[i].path, target)
-		}
-		if err != nil {
+		if err := copyFile(seg.path, filepath.Join(to, filepath.Base(seg.path))); err != nil {
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	return syncDir(to)
+}
+
+var errFull = errors.New("the segment was followed by another meanwhile")
+
+// copyNewest copies the newest segment and lists the others.
+func (r *Reader) copyNewest(to string) ([]segment, error) {
+	for {
+		segs, _ := r.segments()
+		if len(segs) == 0 {
+			return nil, ErrNoRecord
+		}
+		last := len(segs) - 1
+		err := r.view(last, func(tx *bbolt.Tx) error {
+			if s, err := readState(tx); err != nil || s.sealed {
+				return errors.Join(err, errFull)
+			}
+			return tx.CopyFile(filepath.Join(to, filepath.Base(segs[last].path)), 0o600)
+		})
+		if now, _ := r.segments(); errors.Is(err, errFull) && len(now) > len(segs) {
+			continue
+		}
+		return segs[:last], err
+	}
+}
+
+// Backup does what Reader.Backup does while no segment is retired.
+func (l *Log) Backup(ctx context.Context, to string, withKeys bool) error {
+	l.rotating.Lock()
+	defer l.rotating.Unlock()
+	return l.Reader.Backup(ctx, to, withKeys)
 }
 
 func copyFile(from, to string) error {

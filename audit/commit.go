@@ -111,6 +111,9 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
 	if with == nil { // what the log says itself has keys and digests that look like secrets
+		if ownEvent(r.Event) {
+			return 0, fmt.Errorf("append to the audit log: the event %q is the log's own", r.Event)
+		}
 		l.redactRecord(&r)
 	}
 	l.calls.complete(&r)
@@ -137,6 +140,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 		return 0, fmt.Errorf("append to the audit log: %w", w.err)
 	}
 	return w.seq, nil
+}
+
+// ownEvent reports whether verify acts on an event, so that only the log itself
+// may tell of it.
+func ownEvent(event string) bool {
+	return event == eventSealed || event == eventEpoch || event == eventRetired
 }
 
 // prepare does what needs no place in the log: it checks and encodes.
@@ -304,6 +313,9 @@ func (l *Log) store(batch []*waiter) error {
 }
 
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
+	if !l.space.low {
+		l.ahead.reserve(tx.Size())
+	}
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
 	var added []tlog.Hash

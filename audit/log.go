@@ -103,6 +103,7 @@ type Log struct {
 	bytes   int64     // stored in the newest segment
 	stopped error
 	space   space
+	ahead   ahead
 
 	unsealed  unsealed
 	sealer    *sealer
@@ -189,6 +190,7 @@ func (l *Log) startSegment(left unsealed) error {
 		return err
 	}
 	l.db, l.head, l.born, l.bytes, l.unsealed = db, previous, l.opt.Now(), 0, left
+	l.writeAhead(seg)
 	l.mu.Lock()
 	l.segs = append(l.segs[:len(l.segs):len(l.segs)], seg)
 	l.live = db
@@ -212,7 +214,25 @@ func (l *Log) resume() error {
 		return fmt.Errorf("%w; run `sallyport audit verify`", err)
 	}
 	l.db = db
+	l.writeAhead(seg)
 	return nil
+}
+
+// writeAhead begins to keep room in a segment. It is only for speed, so that a
+// failure is none.
+func (l *Log) writeAhead(seg segment) {
+	l.ahead.close()
+	var end int64
+	err := l.db.View(func(tx *bbolt.Tx) error {
+		end = tx.Size()
+		return nil
+	})
+	if err == nil {
+		err = l.ahead.open(seg.path, end)
+	}
+	if err != nil {
+		l.opt.Logger.Warn("the audit log's segment gets no room ahead", "err", err)
+	}
 }
 
 func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
@@ -272,6 +292,9 @@ func (l *Log) recover() error {
 	for _, first := range left {
 		l.startSeal(first)
 	}
+	// The newest segment's index is made now, so that the first ByKey need not
+	// wait for it. A failure shows in the search that needs it.
+	l.sealer.begin(func() { _, _ = l.ByKey(l.sealer.ctx, l.boot, "none") })
 	return nil
 }
 
@@ -286,6 +309,7 @@ func (l *Log) Close() error {
 	l.live = nil
 	l.mu.Unlock()
 	l.tails.close()
+	l.ahead.close()
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
 		segs, _ := l.segments()

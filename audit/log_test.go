@@ -135,6 +135,8 @@ func TestOutcomeNeedsItsIntent(t *testing.T) {
 	require.ErrorContains(t, err, "not open")
 	_, err = l.Append(ctx, Record{Kind: "note"})
 	require.ErrorContains(t, err, `kind "note" is unknown`)
+	_, err = l.Append(ctx, Record{Kind: KindEvent, Event: eventEpoch})
+	require.ErrorContains(t, err, "the log's own")
 }
 
 func TestRecoveryClosesOpenIntents(t *testing.T) {

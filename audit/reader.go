@@ -201,11 +201,11 @@ func (l *Log) Tail(ctx context.Context, from Seq, fn func(Record) bool) error {
 	}
 }
 
-// isLiveSegment reports whether segment i is being written by this process.
-func (r *Reader) isLiveSegment(i int) bool {
+// isNewest reports whether segment i is the newest.
+func (r *Reader) isNewest(i int) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.live != nil && i == len(r.segs)-1
+	return i == len(r.segs)-1
 }
 
 // isLive reports whether the newest segment is being written by this process.

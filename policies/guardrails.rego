@@ -24,6 +24,7 @@ hit contains guarded if {
 	not f.op in read_ops
 	f.op != "exec"
 	why := guardrails_steering[f.guard]
+	not guardrails_build_file(f)
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [f.path, why])})
 }
 
@@ -40,8 +41,46 @@ hit contains guarded if {
 	some w in input.cmd.writes
 	why := guardrails_steering[w.guard]
 	not guardrails_only_mode(w.guard)
+	not guardrails_build_file(w)
 	not git_config_command
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [w.path, why])})
+}
+
+# METADATA
+# title: Build file written
+# custom:
+#   id: guardrails.build-file
+#   tier: L2
+#   verdict: ask
+#   reason: it changes a file that builds and tests run
+#   remedy: ""
+hit contains rego.metadata.rule().custom if {
+	input.unit == "call"
+	input.has.guards == true
+	some f in input.files
+	not f.op in read_ops
+	guardrails_build_file(f)
+}
+
+# METADATA
+# title: Build file written by a command
+# custom:
+#   id: guardrails.build-file-command
+#   tier: L2
+#   verdict: ask
+#   reason: the command changes a file that builds and tests run
+#   remedy: ""
+#   obligations: {write: transaction}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.has.guards == true
+	some w in input.cmd.writes
+	guardrails_build_file(w)
+}
+
+guardrails_build_file(file) if {
+	file.guard == "autorun"
+	some glob_ in data.sallyport.build_files
+	glob.match(glob_, ["/"], file.path)
 }
 
 # A mode is not content: `chmod 600 key.pem` hardens, and `chmod +x` on a

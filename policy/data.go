@@ -11,6 +11,8 @@ type Data struct {
 	ProtectedBranches []string           `json:"protected_branches" yaml:"protected_branches"`
 	ProtectedPaths    []string           `json:"protected_paths" yaml:"protected_paths"`
 	HiddenPaths       []string           `json:"hidden_paths" yaml:"hidden_paths"`
+	// BuildFiles are run by ordinary builds and tests, and edited every day.
+	BuildFiles []string `json:"build_files" yaml:"build_files"`
 	// SensitivePaths tell about the machine: accounts, logs, security settings.
 	SensitivePaths []string           `json:"sensitive_paths" yaml:"sensitive_paths"`
 	AllowedHosts   []sandbox.Endpoint `json:"allowed_hosts" yaml:"allowed_hosts"` // port 0 means any

@@ -126,10 +126,10 @@ type Edit struct {
 type Exec struct {
 	Argv    []string          `json:"argv,omitempty"`
 	Shell   string            `json:"shell,omitempty"`
-	Dir     string            `json:"dir,omitempty"`   // relative to the workspace, same form as FileOp.Path
-	Env     map[string]string `json:"env,omitempty"`   // added to the cell's clean environment
-	Stdin   []byte            `json:"stdin,omitempty"` //
-	Timeout time.Duration     `json:"timeout,omitempty"`
+	Dir     string            `json:"dir,omitempty"`     // relative to the workspace, same form as FileOp.Path
+	Env     map[string]string `json:"env,omitempty"`     // added to the cell's clean environment
+	Stdin   []byte            `json:"stdin,omitempty"`   //
+	Timeout time.Duration     `json:"timeout,omitempty"` // wall clock; bounded by Terms.Limits.Wall where a decision sets it
 	// Write is the most that the plan could use. The decision says how much of
 	// it the run gets (Terms.Write); it can lower it, never raise it.
 	Write WriteMode `json:"write"`

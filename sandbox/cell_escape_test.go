@@ -297,6 +297,9 @@ func TestEscapes(t *testing.T) {
 			if tc.owner != os.Geteuid() && os.Geteuid() != 0 {
 				t.Skip("needs root")
 			}
+			if testing.Short() && tc.name != "direct" {
+				t.Skip("short")
+			}
 			r := newRunner(t)
 			b, unchanged := lay(t, r.opts.State, tc.owner)
 			argv := arm(t, b)
@@ -313,40 +316,123 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestPeers points the same table at other sandboxes and prints how they fare,
-// as docs/sandbox.md shows it. It judges nobody.
+// TestMountPointsAreNotRaced swaps guarded folders for links to the outside
+// while cells are made: no mount may land there, and no write.
+func TestMountPointsAreNotRaced(t *testing.T) {
+	t.Parallel()
+	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: cellBinary, Warm: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	ws, outside := newWorkspace(t), newWorkspace(t)
+	put(t, ws, map[string]string{"a/b/guarded": "x", "a/b/hidden": "x", "spare/b/guarded": "x"})
+	put(t, outside, map[string]string{"b/guarded": "canary", "b/hidden": "canary"})
+	link := filepath.Join(ws, "link")
+	require.NoError(t, os.Symlink(outside, link))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(ws, "a"), unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
+			}
+		}
+	}()
+	for range 25 {
+		res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("cat a/b/guarded a/b/hidden link/b/guarded link/b/hidden; echo evil > a/b/guarded; echo evil > link/b/guarded; true", WriteDirect)},
+			Terms{Write: WriteDirect, Protected: []string{"a/b/guarded", "link/b/guarded"}, Hidden: []string{"a/b/hidden", "link/b/hidden"}})
+		if err == nil { // refusing to start is right too
+			assert.NotContains(t, string(res.Stdout.Data), "canary")
+		}
+	}
+	close(stop)
+	<-done
+	for _, f := range []string{"b/guarded", "b/hidden"} {
+		data, err := os.ReadFile(filepath.Join(outside, f))
+		require.NoError(t, err)
+		assert.Equal(t, "canary", string(data))
+	}
+}
+
+// peers are other sandboxes as their manuals show them for untrusted commands:
+// read-only system, private /tmp, writable workspace, no network.
+func peers() map[string]func(b bait) []string {
+	return map[string]func(b bait) []string{
+		"bwrap": func(b bait) []string {
+			return []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+				"--tmpfs", "/tmp", "--bind", b.Workspace, b.Workspace, "--chdir", b.Workspace}
+		},
+		"firejail": func(b bait) []string {
+			return []string{"firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--whitelist=" + b.Workspace}
+		},
+	}
+}
+
+// TestPeers points the same table at other sandboxes and prints how they fare
+// as the table of docs/sandbox.md. It judges nobody. Set TMPDIR to a folder
+// outside of /tmp: a private /tmp would hide the bait.
 func TestPeers(t *testing.T) {
 	if os.Getenv("SALLYPORT_PEERS") == "" {
 		t.Skip("set SALLYPORT_PEERS=1 to compare with the sandboxes installed here")
 	}
-	for _, peer := range []struct {
-		name string
-		argv func(b bait) []string
-	}{
-		{"bwrap", func(b bait) []string {
-			return []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-				"--tmpfs", "/tmp", "--bind", b.Workspace, b.Workspace, "--chdir", b.Workspace}
-		}},
-		{"firejail", func(b bait) []string {
-			return []string{"firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--whitelist=" + b.Workspace}
-		}},
-	} {
-		if _, err := exec.LookPath(peer.name); err != nil {
-			t.Logf("%s is not installed", peer.name)
-			continue
-		}
-		b, _ := lay(t, newWorkspace(t), os.Geteuid())
-		// A sandbox per probe: one that gets through may break what follows.
-		inside := arm(t, b)
-		open := map[string][]string{}
-		for i, p := range probes() {
-			argv := slices.Concat(peer.argv(b), []string{inside[0], probeOne, inside[2], strconv.Itoa(i)})
-			if out, err := exec.Command(argv[0], argv[1:]...).Output(); err == nil && strings.HasPrefix(string(out), "through") {
-				open[p.class] = append(open[p.class], p.name)
-			}
-		}
-		for class, names := range open {
-			t.Logf("| %s | %s | %d | %s |", peer.name, class, len(names), strings.Join(names, "; "))
+	r := newRunner(t)
+	b, _ := lay(t, r.opts.State, os.Geteuid())
+	res := run(t, r, b.Workspace, &Exec{Argv: arm(t, b), Write: WriteDirect})
+	open := map[string]map[string][]string{"sallyport": {}}
+	for _, f := range findings(t, res.Stdout.Data) {
+		if f.Through {
+			open["sallyport"][f.Class] = append(open["sallyport"][f.Class], f.Name)
 		}
 	}
+	names := []string{"sallyport"}
+	for name, argv := range peers() {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Logf("%s is not installed", name)
+			continue
+		}
+		names = append(names, name)
+		open[name] = against(t, argv)
+	}
+	total := map[string]int{}
+	var classes []string
+	for _, p := range probes() {
+		if total[p.class]++; total[p.class] == 1 {
+			classes = append(classes, p.class)
+		}
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n| class | probes | %s open |\n|---|%s\n", strings.Join(names, " open | "), strings.Repeat("---:|", 1+len(names)))
+	for _, c := range classes {
+		fmt.Fprintf(&table, "| %s | %d |", c, total[c])
+		for _, n := range names {
+			fmt.Fprintf(&table, " %d |", len(open[n][c]))
+		}
+		table.WriteString("\n")
+	}
+	t.Log(table.String())
+	for _, n := range names {
+		for _, c := range classes {
+			if len(open[n][c]) > 0 {
+				t.Logf("%s, %s: %s", n, c, strings.Join(open[n][c], "; "))
+			}
+		}
+	}
+}
+
+// against runs every probe in a sandbox of its own: one that gets through may
+// break what follows.
+func against(t *testing.T, peer func(b bait) []string) map[string][]string {
+	t.Helper()
+	b, _ := lay(t, newWorkspace(t), os.Geteuid())
+	inside := arm(t, b)
+	open := map[string][]string{}
+	for i, p := range probes() {
+		argv := slices.Concat(peer(b), []string{inside[0], probeOne, inside[2], strconv.Itoa(i)})
+		if out, err := exec.Command(argv[0], argv[1:]...).Output(); err == nil && strings.HasPrefix(string(out), "through") {
+			open[p.class] = append(open[p.class], p.name)
+		}
+	}
+	return open
 }

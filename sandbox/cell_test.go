@@ -181,6 +181,18 @@ func TestLimitsAreTypedResults(t *testing.T) {
 	}
 }
 
+func TestWriteLayersAreBounded(t *testing.T) {
+	t.Parallel()
+	r, ws := newRunner(t), newWorkspace(t)
+	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("for i in 1 2 3 4 5 6; do head -c 1000000 /dev/zero > f$i; done; sleep 30", WriteDiscard)},
+		Terms{Write: WriteDiscard, Limits: Limits{Disk: 2 << 20, Wall: 20 * time.Second}})
+	require.NoError(t, err)
+	assert.Equal(t, "SIGKILL", res.Signal)
+	require.NotEmpty(t, res.Hit)
+	assert.Equal(t, "disk", res.Hit[0].Limit)
+	assert.Greater(t, res.Hit[0].Peak, int64(2<<20))
+}
+
 func TestOutputKeepsHeadAndTail(t *testing.T) {
 	t.Parallel()
 	r, ws := newRunner(t), newWorkspace(t)

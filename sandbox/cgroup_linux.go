@@ -44,15 +44,23 @@ type groups interface {
 	make(name string, l Limits) (group, error)
 }
 
-// findGroups finds out which form of control groups this process may use; the
-// error says why there is none and how to get one.
+// findGroups finds out which form of control groups this process may use, by
+// making one; the error says why there is none.
 func findGroups() (groups, error) {
-	if v, err := findUnified(); err == nil {
-		return v, nil
+	var gs groups
+	unified, err := findUnified()
+	if err == nil {
+		gs = unified
 	} else if _, serr := os.Stat(filepath.Join(cgroupMount, "memory")); serr != nil {
 		return nil, err
+	} else if gs, err = findV1(); err != nil {
+		return nil, err
 	}
-	return findV1()
+	g, err := gs.make(groupName(), DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	return gs, g.remove()
 }
 
 // groupName is unlike any other daemon's; the pid tells whose it was.

@@ -38,7 +38,7 @@ func DefaultLimits() Limits {
 		CPU:    2,
 		Memory: 2 << 30,
 		Pids:   256,
-		Output: 1 << 20,
+		Output: 8 << 20, // a verbose test run of a large project
 		File:   1 << 30,
 		Disk:   2 << 30,
 	}

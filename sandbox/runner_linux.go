@@ -129,6 +129,7 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		if err := r.store().begin(c.layer, workspace); err != nil {
 			return err
 		}
+		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")
 	}
 	stop, err := c.serveNet(e.Net, res)
 	if err != nil {

@@ -127,11 +127,11 @@ func (a *messagesAPI) messages(w http.ResponseWriter, r *http.Request) {
 	calls, id := a.next(req)
 	if !req.Stream {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(message(id, req.Model, "end_turn", []any{map[string]any{"type": "text", "text": "done"}}))
+		_ = json.NewEncoder(w).Encode(answerOf(id, req.Model, "end_turn", []any{map[string]any{"type": "text", "text": "done"}}))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	stream(w, message(id, req.Model, "", []any{}), calls)
+	stream(w, answerOf(id, req.Model, "", []any{}), calls)
 }
 
 // next is what the model asks for now; nil ends the conversation. The host also
@@ -166,7 +166,7 @@ func (a *messagesAPI) next(req messagesRequest) ([]toolUse, string) {
 	return t.calls, id
 }
 
-func message(id, model, stop string, content []any) map[string]any {
+func answerOf(id, model, stop string, content []any) map[string]any {
 	m := map[string]any{
 		"id": id, "type": "message", "role": "assistant", "model": model, "content": content,
 		"stop_reason": nil, "stop_sequence": nil, "usage": map[string]int{"input_tokens": 10, "output_tokens": 1},

@@ -13,6 +13,7 @@ import (
 
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
+	"sallyport/policy/approval/webhook"
 )
 
 // front is the daemon's face to the network.
@@ -80,6 +81,9 @@ func (f *front) routes() http.Handler {
 	m := http.NewServeMux()
 	for _, path := range []string{"/mcp", "/sse", "/message"} {
 		m.Handle(path, f.endpoint)
+	}
+	if f.d.webhooks != nil { // answers are signed; they need no token
+		m.Handle(webhook.DefaultPrefix+"/", f.d.webhooks)
 	}
 	m.HandleFunc("GET /healthz", f.health.healthz)
 	m.HandleFunc("GET /readyz", f.health.readyz)

@@ -51,6 +51,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 const (
 	exitFailed    = 1
 	exitUsage     = 2
+	exitServed    = 3 // serve: another daemon has the log
 	exitTampered  = 4
 	exitTruncated = 5
 	exitPartial   = 6
@@ -95,7 +96,7 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 	root.PersistentFlags().Bool("json", false, "print one JSON document on stdout and nothing else")
 	root.PersistentFlags().String("state", "", "folder of the log, approvals and sockets (default $XDG_STATE_HOME/sallyport)")
 	root.AddCommand(
-		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
+		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
 		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), exitCodesHelp(),
 	)
 	return root
@@ -109,6 +110,7 @@ func exitCodesHelp() *cobra.Command {
     0  done
     1  failed
     2  wrong usage
+    3  serve: another daemon serves already
     4  audit verify: the log was tampered with
     5  audit verify: the log was truncated or rolled back
     6  audit verify: the log is incomplete

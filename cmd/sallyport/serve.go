@@ -31,7 +31,7 @@ user. ` + "`sallyport mcp`" + ` starts one by itself when none runs; start it by
 			logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			d, err := openDaemon(cmd.Context(), p, logger)
 			if errors.Is(err, audit.ErrLocked) {
-				return fmt.Errorf("another sallyport serves %s already (`sallyport status` shows it, `sallyport stop` ends it)", p.state)
+				return &exit{exitServed, fmt.Errorf("another sallyport serves %s already (`sallyport status` shows it, `sallyport stop` ends it)", p.state)}
 			}
 			if err != nil {
 				return err

@@ -54,26 +54,29 @@ func (w *world) run(args ...string) (string, error) {
 
 // wire is a host's end of one `sallyport mcp`.
 type wire struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	stdout io.Closer
+	out    *bufio.Reader
 }
 
 func (w *world) connect() *wire {
 	w.t.Helper()
-	cmd := w.command("mcp", "--workspace", w.work)
+	return w.over(w.command("mcp", "--workspace", w.work))
+}
+
+// start runs a shim that the caller prepared.
+func (w *world) start(cmd *exec.Cmd) *wire {
+	w.t.Helper()
 	in, err := cmd.StdinPipe()
 	require.NoError(w.t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(w.t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(w.t, cmd.Start())
-	c := &wire{w.t, cmd, in, bufio.NewReader(out)}
+	c := &wire{w.t, cmd, in, out, bufio.NewReader(out)}
 	w.t.Cleanup(func() { in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}}`)
-	require.Contains(w.t, c.recv(), `"serverInfo"`)
-	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c
 }
 
@@ -195,7 +198,7 @@ func TestCommandsThatMisbehave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, tc := range []struct{ name, args, want string }{
-		{"prints 1 GiB", `{"command":"head -c 1073741824 /dev/zero | tr '\\0' x"}`, `1048576|cut|limit`},
+		{"prints 1 GiB", `{"command":"head -c 1073741824 /dev/zero | tr '\\0' x"}`, `8388608|cut|limit`},
 		{"never ends", `{"command":"sleep 1000","timeout_ms":700}`, `time-?out|time_?out|out of time`},
 		{"prints what is not UTF-8", `{"command":"printf '\\377\\376 after'"}`, `after`},
 		{"leaves a process behind", `{"command":"sleep 1000 & echo left"}`, `left`},

@@ -68,6 +68,10 @@ type Options struct {
 	// policy, never from a request.
 	GrantL3 bool
 
+	// Redact replaces secrets in a text before the desk keeps it; nil leaves texts
+	// as they are. Digests are of what was asked, not of what is kept.
+	Redact func(string) string
+
 	// Record is called with each event before it takes effect and while the
 	// desk is locked: it MUST return once the event is durable, and MUST NOT
 	// call the desk. An error refuses the decision.

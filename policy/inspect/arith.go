@@ -6,6 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// arith walks the substitutions in an arithmetic expression and performs its
+// assignments.
 func (w *walker) arith(e syntax.ArithmExpr) {
 	if e == nil {
 		return
@@ -53,9 +55,7 @@ func (w *walker) test(t syntax.TestExpr) {
 }
 
 // subscript walks the substitutions bash performs in an array subscript even
-
 // when it was quoted: [[ -v 'a[$(cmd)]' ]].
-
 func (w *walker) subscript(s string) {
 	i := strings.IndexByte(s, '[')
 	if i < 0 || !strings.ContainsAny(s[i:], "$`") {
@@ -72,9 +72,7 @@ func (w *walker) subscript(s string) {
 }
 
 // numeric walks what evaluating an arithmetic expression runs beyond its own
-
 // substitutions: bash evaluates the values of its variables too.
-
 func (w *walker) numeric(e syntax.ArithmExpr) {
 	if e == nil {
 		return
@@ -100,8 +98,7 @@ func (w *walker) number(s string, depth int) {
 	}
 }
 
-// substs walks the commands that the expansion of words runs.
-
+// prompted walks what ${x@P} runs: the substitutions in the value of x.
 func (w *walker) prompted(name string) {
 	if ok, _ := w.known(name); !ok {
 		w.in.opaque("${" + name + "@P} runs a text known only when it runs")

@@ -21,7 +21,6 @@ func (w *walker) assignSubsts(a *syntax.Assign) {
 }
 
 // assign performs one assignment.
-
 func (w *walker) assign(a *syntax.Assign) {
 	if a.Name == nil {
 		return
@@ -47,7 +46,6 @@ func (w *walker) assign(a *syntax.Assign) {
 }
 
 // value is what a word assigned to a variable may be, in every world.
-
 func (w *walker) value(a *syntax.Assign) variable {
 	if a.Value == nil {
 		return scalar("")
@@ -120,9 +118,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 }
 
 // declare is export, declare, local, readonly and typeset, which the parser
-
 // keeps apart from other commands.
-
 func (w *walker) declare(c *syntax.DeclClause) {
 	argv := []word{{s: c.Variant.Value}}
 	assigns, dark := map[string]string{}, map[string]bool{}
@@ -164,7 +160,6 @@ func (w *walker) declare(c *syntax.DeclClause) {
 }
 
 // attribute is what declare's flags do to later assignments.
-
 func attribute(flags, old string) string {
 	if !strings.HasPrefix(flags, "-") {
 		return old
@@ -205,7 +200,6 @@ func (w *walker) declareOne(a *syntax.Assign, attr string) {
 }
 
 // declareText performs export "$x" where the expansion makes the assignment.
-
 func (w *walker) declareText(variant string, v word) {
 	w.subscript(v.s)
 	n, val, ok := strings.Cut(v.s, "=")
@@ -219,7 +213,6 @@ func (w *walker) declareText(variant string, v word) {
 }
 
 // localize remembers what a variable was before the function around declared it.
-
 func (w *walker) localize(name string) {
 	if w.locals == nil {
 		return
@@ -235,7 +228,6 @@ func (w *walker) localize(name string) {
 }
 
 // variableRuns walks the text of a variable that the shell itself runs.
-
 func (w *walker) variableRuns(name string) {
 	switch name {
 	case "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "BASH_ENV", "ENV":
@@ -254,11 +246,6 @@ func (w *walker) variableRuns(name string) {
 }
 
 // evaluate performs an arithmetic expression for its assignments.
-
 func (w *walker) evaluate(e syntax.ArithmExpr) {
 	_, _ = expand.Arithm(&expand.Config{Env: w.sc}, e)
 }
-
-// lookup is the file a system program's name stands for, "" when the table
-
-// does not know it.

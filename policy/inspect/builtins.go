@@ -9,7 +9,6 @@ import (
 )
 
 // builtinNames are the commands bash performs itself.
-
 var builtinNames = set(`. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs
  disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd
  printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit
@@ -24,7 +23,6 @@ func set(words string) map[string]bool {
 }
 
 // builtin performs what a builtin does to the state of the shell.
-
 func (w *walker) builtin(c *call) {
 	args := c.s.argv[1:]
 	switch c.name {
@@ -95,7 +93,6 @@ func (w *walker) builtin(c *call) {
 }
 
 // leave ends the code here, when the builtin surely does.
-
 func (w *walker) leave(c *call) {
 	state := w.sc.fork()
 	note := func(states *[]*scope) {
@@ -126,9 +123,7 @@ func (w *walker) leave(c *call) {
 }
 
 // trap walks a trap's text now and, since it runs later, once more when the
-
 // shell ends. Between the two its variables may hold anything.
-
 func (w *walker) trap(c *call) {
 	if len(c.args) < 2 {
 		return
@@ -193,7 +188,6 @@ func (w *walker) eval(c *call, args []word) {
 }
 
 // source runs a file in this very shell.
-
 func (w *walker) source(c *call) {
 	if len(c.args) == 0 {
 		return
@@ -214,24 +208,8 @@ func (w *walker) source(c *call) {
 	d.scriptFile(c, c.args[0], langShell)
 }
 
-// alias runs an alias, as a shell with expand_aliases does; the command of that
-
-// name is run besides, as every other shell does.
-
-// function runs a declared function: each body it may have, and where it may
-
-// not be declared the command of that name.
-
-// enter runs a function's body with its arguments. A function that calls itself
-
-// is recorded, not followed; one that does so in a pipe or in the background is
-
-// a fork bomb.
-
 // readVars gives the variables of read and mapfile what the standard input is
-
 // known to hold.
-
 func (w *walker) readVars(c *call) {
 	names := c.args
 	if len(names) == 0 {
@@ -290,6 +268,8 @@ func (w *walker) printfTo(args []word) {
 	}
 }
 
+// lookup is the file a system program's name stands for, "" when the table
+// does not know it.
 func (in *inspection) lookup(name string) string {
 	if strings.Contains(name, "/") || !systemName(name) {
 		return ""
@@ -298,14 +278,12 @@ func (in *inspection) lookup(name string) string {
 }
 
 // systemName reports whether a program of that name comes with the system.
-
 func systemName(name string) bool {
 	_, ok := programs()[name]
 	return ok || builtinNames[name] || sameProgram[name] != ""
 }
 
 // lines is the array mapfile makes of a text; trim is its -t.
-
 func lines(text string, trim bool) variable {
 	v := variable{isList: true}
 	for _, l := range strings.SplitAfter(text, "\n") {

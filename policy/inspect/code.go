@@ -98,8 +98,12 @@ func (c *call) interpreter() {
 			stdin = false
 		}
 	}
-	if stdin && c.w.stdin != nil {
+	switch {
+	case !stdin:
+	case c.w.stdin != nil:
 		c.inline(*c.w.stdin, languages[c.name])
+	case c.w.fromFile || c.w.fed != "":
+		c.opaque = "runs code known only when it runs"
 	}
 }
 
@@ -143,7 +147,11 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 	for _, p := range payloads(text) {
 		found = append(found, w.in.dangers(p, file)...)
 		if spawns {
-			w.within("decoded", true).maybeText(p)
+			d := w.within("decoded", true)
+			d.maybeText(p)
+			if w.depth < 6 && slices.ContainsFunc(codeRules, func(r codeRule) bool { return r.re.MatchString(p) }) {
+				found = append(found, d.foreign(c, p, file)...)
+			}
 		} else {
 			w.suspect(p)
 		}

@@ -12,7 +12,6 @@ import (
 )
 
 // simple is one simple command after expansion, before it became a fact.
-
 type simple struct {
 	argv    []word
 	assigns map[string]string
@@ -23,9 +22,7 @@ type simple struct {
 }
 
 // call expands a simple command, in every world its alternatives make, and
-
 // runs it.
-
 func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	for _, a := range c.Assigns {
 		w.assignSubsts(a)
@@ -34,7 +31,7 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	w.redirSubsts(redirs)
 	if in, ok := w.input(redirs); ok {
 		d := *w
-		d.stdin = in
+		d.stdin, d.fromFile = in, in == nil
 		w = &d
 	}
 	if len(w.redirs) > 0 {
@@ -72,8 +69,11 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 }
 
 // callOnce expands and runs a command in one world.
-
 func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+	if inner, ok := w.negated(c); ok {
+		w.within("", true).text(inner)
+		return
+	}
 	x := &expander{w: w, src: w.src}
 	argv := x.fields(c.Args)
 	if len(argv) == 0 {
@@ -84,13 +84,42 @@ func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if argv[0].opaque && x.bare {
 		w.bareName(c, s)
 	}
+	if kept := dropped(argv); len(kept) > 0 {
+		d := s
+		d.argv = kept
+		w.within("", true).run(d)
+	}
 	w.run(s)
 }
 
+// dropped is the command as it is when an argument near its beginning that may
+// be no word at all is none: git $x push. It is nil when there is no such one.
+func dropped(argv []word) []word {
+	for i := 1; i < len(argv) && i < 3; i++ {
+		if a := argv[i]; a.many && (strings.HasPrefix(a.s, "$") || strings.HasPrefix(a.s, "`")) && !argv[0].opaque && len(argv) > i+1 {
+			if p := programs()[path.Base(argv[0].s)]; p != nil && p.sub {
+				return slices.Delete(slices.Clone(argv), i, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// negated is the text of a subshell written !(…). The parser takes it for a
+// pattern, which it is only after shopt -s extglob; bash -c negates a subshell.
+func (w *walker) negated(c *syntax.CallExpr) (inner string, ok bool) {
+	if w.depth > 0 || len(c.Args) != 1 || len(c.Args[0].Parts) != 1 || len(c.Assigns) > 0 || strings.Contains(w.src, "extglob") {
+		return "", false
+	}
+	glob, ok := c.Args[0].Parts[0].(*syntax.ExtGlob)
+	if !ok || glob.Op != syntax.GlobExcept {
+		return "", false
+	}
+	return glob.Pattern.Value, true
+}
+
 // bareName adds the reading a clean shell gives to a command name that holds a
-
 // variable nobody set: r${x}m is rm.
-
 func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 	x := &expander{w: w, src: w.src, loose: true}
 	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque {
@@ -100,7 +129,6 @@ func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 }
 
 // prefix are the assignments before a command; they hold for it alone.
-
 func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[string]bool) {
 	if len(as) == 0 {
 		return nil, nil
@@ -118,18 +146,7 @@ func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[st
 	return out, dark
 }
 
-// alternatives are the variables in a command that may have several values.
-
-// combine yields every combination of the values that the named variables may
-
-// have: a world.
-
-// vary yields worlds that differ from the first in one variable each, for
-
-// commands with more combinations than can be looked at.
-
 // run records a command and follows what it runs in turn.
-
 func (w *walker) run(s simple) {
 	if len(s.argv) == 0 || !w.in.step() {
 		return
@@ -168,7 +185,6 @@ func (w *walker) run(s simple) {
 }
 
 // call is one simple command while it is being followed.
-
 type call struct {
 	w        *walker
 	at       int // its fact
@@ -186,7 +202,6 @@ type call struct {
 }
 
 // emit records the fact of one simple command and reads its arguments.
-
 func (w *walker) emit(s simple) (int, *call) {
 	in := w.in
 	in.budget.commands--
@@ -195,7 +210,7 @@ func (w *walker) emit(s simple) (int, *call) {
 		return 0, nil
 	}
 	c := policy.Cmd{
-		Dir: w.sc.dir(), Via: slices.Clone(w.via), FedBy: w.fed, Assigns: map[string]string{},
+		Dir: w.sc.dir(), Via: w.via, FedBy: w.fed, Assigns: map[string]string{},
 		Argv: []string{}, Flags: []string{}, Args: []string{}, Redirects: []policy.Redirect{},
 		Targets: []policy.FileFact{}, Patterns: []string{},
 	}
@@ -210,15 +225,21 @@ func (w *walker) emit(s simple) (int, *call) {
 	}
 	w.redirects(s.redirs, &c)
 	c.Text = show(c.Argv, 200)
-	c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	if len(in.lists.patterns) > 0 {
+		c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	}
 	in.facts.Cmds = append(in.facts.Cmds, c)
 	return len(in.facts.Cmds) - 1, cl
 }
 
 // read fills a fact from the arguments.
-
 func (w *walker) read(s simple, c *policy.Cmd) *call {
-	for _, a := range s.argv {
+	c.Argv = make([]string, 0, min(len(s.argv), maxShown))
+	for i, a := range s.argv {
+		if i == maxShown {
+			c.Opaque.Args, c.Opaque.Reason = true, "more arguments than are shown"
+			break
+		}
 		c.Argv = append(c.Argv, a.s)
 		if a.opaque {
 			c.Opaque.Args, c.Opaque.Reason = true, "an argument is known only when it runs"
@@ -253,14 +274,14 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
 		c.Sub, args = args[0].s, args[1:]
 	}
-	for _, a := range args {
+	c.Args = make([]string, 0, min(len(args), maxShown))
+	for _, a := range args[:min(len(args), maxShown)] {
 		c.Args = append(c.Args, a.s)
 	}
 	return cl
 }
 
 // program is the name rules know a program by.
-
 func (in *inspection) program(argv0 string) string {
 	base := path.Base(argv0)
 	for _, p := range []string{"python", "pip", "perl", "ruby", "node", "nodejs", "php", "lua", "gcc", "clang"} {
@@ -275,7 +296,6 @@ func (in *inspection) program(argv0 string) string {
 }
 
 // sameProgram are programs known by several names.
-
 var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
 	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
@@ -285,7 +305,6 @@ var sameProgram = map[string]string{
 }
 
 // resolve finds argv[0] as the cell would.
-
 func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 	if builtinNames[argv0] {
 		return "", false
@@ -322,7 +341,6 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 }
 
 // show renders arguments for people, escaped and cut to max bytes.
-
 func show(argv []string, max int) string {
 	var b strings.Builder
 	for i, a := range argv {
@@ -342,9 +360,7 @@ func show(argv []string, max int) string {
 }
 
 // quotedText is what "command" patterns are matched on: the arguments joined
-
 // by single spaces, and the redirects.
-
 func quotedText(c policy.Cmd) string {
 	var b strings.Builder
 	b.WriteString(strings.Join(c.Argv, " "))
@@ -355,9 +371,7 @@ func quotedText(c policy.Cmd) string {
 }
 
 // quote quotes an argument where a shell would need it, control and invisible
-
 // characters escaped.
-
 func quote(s string) string {
 	if s == "" {
 		return "''"

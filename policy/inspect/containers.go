@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
+// dockerValues are options of docker run and exec that take a value.
 var dockerValues = set(`-v --volume -e --env -p --publish -w --workdir -u --user --name --network --net --entrypoint -h --hostname
  -l --label --mount --device --cap-add --cap-drop --security-opt --env-file --add-host --dns --cpus -m --memory --pid --ipc --uts
  --userns --gpus --platform --restart --ulimit --tmpfs --log-driver --log-opt --shm-size --volumes-from --runtime --pull
  --cidfile --ip --link --expose --group-add --stop-signal --stop-timeout --detach-keys -a --attach --cgroupns --cpu-shares --cpuset-cpus
  --health-cmd --health-interval --annotation --index -f --file --project-name --profile`)
 
+// container follows docker run IMAGE CMD… and docker exec NAME CMD….
 func (c *call) container() {
 	args := c.args
 	if len(args) > 0 && (args[0].s == "compose" || args[0].s == "container") {
@@ -62,6 +64,7 @@ func (c *call) container() {
 	}
 }
 
+// addFlags adds an option to flags in the form rules see.
 func addFlags(flags []string, name string) []string {
 	names := []string{name}
 	if len(name) > 2 && name[1] != '-' {
@@ -78,6 +81,7 @@ func addFlags(flags []string, name string) []string {
 	return flags
 }
 
+// kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
 func (c *call) kubectl() {
 	if len(c.args) == 0 {
 		return

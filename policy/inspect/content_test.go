@@ -2,9 +2,11 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -282,4 +284,33 @@ func TestCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = New(Options{Files: func(string) (Files, error) { return nil, errors.New("gone") }}).Inspect(context.Background(), shellCall("ls"))
 	require.ErrorContains(t, err, "open the workspace")
+}
+
+// TestSameFactsAlways: a decision can be replayed only when the same call makes
+// the same facts, also while others are looked at.
+func TestSameFactsAlways(t *testing.T) {
+	t.Parallel()
+	i := New(Options{Files: func(string) (Files, error) { return memory{"Makefile": "%.o:\n\tcc $<\n%.x:\n\trm x\n"}, nil }})
+	texts := []string{"A=1 B=2 PAGER='less x' EDITOR='vi y' git log", "make a.o", "export A=1 B=2; env C=3 D=4 sh -c 'x y'", script50, `f() { local a=1 b=2; $a; }; f; while read x; do y=$x z=1; done; $y $z`}
+	var want []string
+	for _, text := range texts {
+		b, err := json.Marshal(look(t, nil, text))
+		require.NoError(t, err)
+		want = append(want, string(b))
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for n, text := range texts {
+				f, err := i.Inspect(context.Background(), shellCall(text))
+				if !assert.NoError(t, err) || n == 1 {
+					continue
+				}
+				b, err := json.Marshal(f)
+				assert.NoError(t, err)
+				assert.Equal(t, want[n], string(b), text)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -11,33 +11,39 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // expander turns words into arguments in one scope. Parts that cannot be known
-
 // are fenced before the library sees the word, and found again afterwards.
-
 type expander struct {
 	w      *walker
 	src    string
-	fenced []string // source of each fenced part
+	fenced []fenced // what each fence stands for
 	quoted bool     // inside double quotes
 	bare   bool     // a fenced part is a variable nobody set
 	loose  bool     // treat variables nobody set as empty, as a clean shell does
 }
 
-// fields expands words as arguments of a command.
+// fenced is a part of a word that cannot be known.
+type fenced struct {
+	source string
+	splits bool // it stands outside quotes: any number of words
+}
 
+// fields expands words as arguments of a command.
 func (w *walker) fields(words []*syntax.Word) []word {
 	x := &expander{w: w, src: w.src}
 	return x.fields(words)
 }
 
-func (x *expander) fields(words []*syntax.Word) (out []word) {
+func (x *expander) fields(words []*syntax.Word) []word {
+	out := make([]word, 0, len(words))
 	for _, wd := range words {
 		if lit, ok := plain(wd); ok {
 			out = append(out, word{s: lit})
 			continue
 		}
-		out = append(out, x.field(wd)...)
-		if len(out) > maxWords {
+		more := x.field(wd)
+		x.w.in.budget.words -= len(more)
+		out = append(out, more...)
+		if len(out) > maxWords || x.w.in.budget.words < 0 {
 			x.w.in.opaque("more words than can be looked at")
 			return out
 		}
@@ -46,7 +52,6 @@ func (x *expander) fields(words []*syntax.Word) (out []word) {
 }
 
 // plain is the literal of a word that needs no expansion: the common case.
-
 func plain(wd *syntax.Word) (string, bool) {
 	if len(wd.Parts) != 1 {
 		return "", false
@@ -91,9 +96,7 @@ func (x *expander) field(wd *syntax.Word) (out []word) {
 }
 
 // empty reports whether a word that braces made has nothing in it, not even
-
 // quotes: bash drops it.
-
 func empty(wd *syntax.Word) bool {
 	for _, p := range wd.Parts {
 		if l, ok := p.(*syntax.Lit); !ok || l.Value != "" {
@@ -104,7 +107,6 @@ func empty(wd *syntax.Word) bool {
 }
 
 // split expands one word into fields.
-
 func (x *expander) split(out []word, wd, ready *syntax.Word) []word {
 	for f, err := range expand.FieldsSeq(x.config(), ready) {
 		if err != nil {
@@ -119,9 +121,7 @@ func (x *expander) split(out []word, wd, ready *syntax.Word) []word {
 }
 
 // unescaped resolves backslashes outside quotes, which the library leaves in
-
 // words that are expanded to one value.
-
 func unescaped(parts []syntax.WordPart) []syntax.WordPart {
 	for i, p := range parts {
 		l, ok := p.(*syntax.Lit)
@@ -149,7 +149,6 @@ func unescaped(parts []syntax.WordPart) []syntax.WordPart {
 }
 
 // one expands a word as the single value of an assignment or a redirect.
-
 func (w *walker) one(wd *syntax.Word) word {
 	if wd == nil {
 		return word{}
@@ -166,7 +165,6 @@ func (w *walker) one(wd *syntax.Word) word {
 }
 
 // document expands the body of a heredoc.
-
 func (w *walker) document(wd *syntax.Word) word {
 	x := &expander{w: w, src: w.src}
 	s, err := expand.Document(x.config(), &syntax.Word{Parts: x.parts(wd.Parts)})
@@ -185,17 +183,17 @@ func (x *expander) source(n syntax.Node) string {
 }
 
 func (x *expander) fence(n syntax.Node) syntax.WordPart {
-	x.fenced = append(x.fenced, x.source(n))
+	x.fenced = append(x.fenced, fenced{x.source(n), !x.quoted})
 	return &syntax.SglQuoted{Value: string(fenceOpen) + itoa(len(x.fenced)-1) + string(fenceClose)}
 }
 
 // unfence puts the source text back where a part was fenced.
-
 func (x *expander) unfence(s string) word {
 	if !strings.ContainsRune(s, fenceOpen) && !strings.ContainsRune(s, fenceClose) {
 		return word{s: s}
 	}
 	var b strings.Builder
+	out := word{opaque: true}
 	for {
 		before, rest, ok := strings.Cut(s, string(fenceOpen))
 		b.WriteString(before)
@@ -204,17 +202,22 @@ func (x *expander) unfence(s string) word {
 		}
 		num, after, _ := strings.Cut(rest, string(fenceClose))
 		if n, err := strconv.Atoi(num); err == nil && n < len(x.fenced) {
-			b.WriteString(x.fenced[n])
+			b.WriteString(x.fenced[n].source)
+			out.many = out.many || x.fenced[n].splits
 		}
 		s = after
 	}
-	return word{s: b.String(), opaque: true}
+	out.s = b.String()
+	return out
 }
 
 // parts fences every part whose value cannot be known.
-
 func (x *expander) parts(in []syntax.WordPart) []syntax.WordPart {
 	out := make([]syntax.WordPart, 0, len(in))
+	if l, ok := first(in).(*syntax.Lit); ok && strings.HasPrefix(l.Value, "~") && !x.quoted && !tilde(l.Value, len(in) > 1) {
+		out = append(out, &syntax.SglQuoted{Value: "~"})
+		in = append([]syntax.WordPart{&syntax.Lit{ValuePos: l.ValuePos, ValueEnd: l.ValueEnd, Value: l.Value[1:]}}, in[1:]...)
+	}
 	for i, p := range in {
 		if inner, ok := x.substitute(p); ok {
 			out = append(out, x.loosely(inner)...)
@@ -225,13 +228,21 @@ func (x *expander) parts(in []syntax.WordPart) []syntax.WordPart {
 	return out
 }
 
-// substitute is the word that an unquoted ${a:-word} or ${a:+word} surely
+func first(parts []syntax.WordPart) syntax.WordPart {
+	if len(parts) == 0 {
+		return nil
+	}
+	return parts[0]
+}
 
-// stands for. Its own quotes still count, which the library forgets.
-
-// loosely makes the parts of a word that stands for an unquoted expansion: what
-
-// is not quoted in it is split like the value of a variable.
+// tilde reports whether a word's beginning names a home: ~, ~user, up to a
+// slash or the end of the word.
+func tilde(s string, more bool) bool {
+	name, _, slash := strings.Cut(s[1:], "/")
+	return (slash || !more) && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
+}
 
 func startsWithBrace(p syntax.WordPart) bool {
 	l, ok := p.(*syntax.Lit)
@@ -274,25 +285,3 @@ func (x *expander) part(p syntax.WordPart, beforeBrace bool) syntax.WordPart {
 	}
 	return p
 }
-
-// printed stands for the known output of a substitution: split where the
-
-// substitution would be. The library splits only what it expands itself, so the
-
-// text is handed to it as a variable's default.
-
-// param is a parameter expansion with its inner words made ready, or a fence.
-
-// defaults reports whether an unset variable still has a known value.
-
-// literal reports whether a word has no part that would be fenced.
-
-// index allows numbers and the whole list; an associative subscript is not
-
-// followed.
-
-// sums reports whether an arithmetic expression rests on known values only.
-
-// known reports whether a parameter has a known value now, and whether it was
-
-// set at all.

@@ -150,7 +150,7 @@ func (c *call) program() {
 		return
 	}
 	d := c.inner(c.name)
-	d.sc.params, d.sc.args = c.s.argv[1:], true
+	d.sc.params, d.sc.args = positional(c.s.argv[1:]), true
 	d.scriptFile(c, word{s: abs}, "")
 }
 

@@ -20,6 +20,8 @@ func (w *walker) setAlias(args []word) {
 	}
 }
 
+// alias runs an alias, as a shell with expand_aliases does; the command of that
+// name is run besides, as every other shell does.
 func (w *walker) alias(s simple, text string) {
 	c := w.within("alias:"+s.argv[0].s, false)
 	saved, _ := w.sc.aliases.get(s.argv[0].s)
@@ -37,6 +39,8 @@ func (w *walker) alias(s simple, text string) {
 	w.maybe(func(w *walker) { w.run(s) })
 }
 
+// function runs a declared function: each body it may have, and where it may
+// not be declared the command of that name.
 func (w *walker) function(s simple, f function) {
 	if len(f.bodies) == 1 && !f.maybe {
 		w.enter(s, f.bodies[0])
@@ -55,6 +59,9 @@ func (w *walker) function(s simple, f function) {
 	}
 }
 
+// enter runs a function's body with its arguments. A function that calls itself
+// is recorded, not followed; one that does so in a pipe or in the background is
+// a fork bomb.
 func (w *walker) enter(s simple, f body) {
 	*f.called = true
 	if slices.Contains(w.funcs, f.stmt) {
@@ -73,7 +80,7 @@ func (w *walker) enter(s simple, f body) {
 	locals := map[string]variable{}
 	c.calls, c.turns, c.locals = &calls, nil, &locals
 	oldParams, oldArgs := w.sc.params, w.sc.args
-	w.sc.params, w.sc.args = s.argv[1:], true
+	w.sc.params, w.sc.args = positional(s.argv[1:]), true
 	c.redirs = append(slices.Clone(w.redirs), s.redirs...)
 	if slices.ContainsFunc(s.argv, func(a word) bool { return a.opaque }) {
 		c.maybe(func(c *walker) { c.stmt(f.stmt) }) // an argument that fails to expand fails the call
@@ -104,14 +111,14 @@ func (w *walker) shift(args []word) {
 func (w *walker) setParams(args []word) {
 	for i, a := range args {
 		if a.s == "--" {
-			w.sc.params, w.sc.args = args[i+1:], true
+			w.sc.params, w.sc.args = positional(args[i+1:]), true
 			return
 		}
 		if a.s == "-o" || a.s == "+o" {
 			return
 		}
 		if !strings.HasPrefix(a.s, "-") && !strings.HasPrefix(a.s, "+") {
-			w.sc.params, w.sc.args = args[i:], true
+			w.sc.params, w.sc.args = positional(args[i:]), true
 			return
 		}
 	}

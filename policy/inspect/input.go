@@ -17,7 +17,6 @@ func (w *walker) redirSubsts(rs []*syntax.Redirect) {
 }
 
 // input is the known standard input that redirects give.
-
 func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
 	for _, r := range slices.Backward(rs) {
 		if r.N != nil && r.N.Value != "0" {
@@ -28,11 +27,7 @@ func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
 			if r.Hdoc == nil {
 				return known(""), true
 			}
-			d := w.hdoc(r)
-			if d.opaque {
-				return known(d.s), true
-			}
-			return known(d.s), true
+			return known(w.hdoc(r).s), true
 		case syntax.WordHdoc:
 			if d := w.one(r.Word); !d.opaque {
 				return known(d.s + "\n"), true
@@ -76,9 +71,7 @@ func tabs(s string) string {
 }
 
 // quoted reports whether a here-document's delimiter is quoted, so that its
-
 // body is taken as it stands.
-
 func quoted(wd *syntax.Word) bool {
 	for _, p := range wd.Parts {
 		switch p := p.(type) {

@@ -19,6 +19,8 @@ func (w *walker) branch(c *syntax.IfClause) {
 	w.sc.become(then, other)
 }
 
+// while walks a loop twice: the second time with whatever the first changed
+// also unknown, which stands for all further turns.
 func (w *walker) while(c *syntax.WhileClause) {
 	w.maybe(func(w *walker) {
 		var turns []*scope
@@ -48,6 +50,8 @@ func (w *walker) while(c *syntax.WhileClause) {
 	})
 }
 
+// landed joins the states in which a loop or a function was left early, after
+// it.
 func (w *walker) landed(states *[]*scope, by end) {
 	if w.sc.dead <= by {
 		w.sc.dead = goesOn

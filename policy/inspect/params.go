@@ -7,6 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// substitute is the word that an unquoted ${a:-word} or ${a:+word} surely
+// stands for. Its own quotes still count, which the library forgets.
 func (x *expander) substitute(p syntax.WordPart) (*syntax.Word, bool) {
 	pe, ok := p.(*syntax.ParamExp)
 	if !ok || x.quoted || pe.Exp == nil || pe.Exp.Word == nil || pe.Excl || pe.Length || pe.Index != nil || pe.Param == nil {
@@ -38,6 +40,8 @@ func (x *expander) substitute(p syntax.WordPart) (*syntax.Word, bool) {
 	return pe.Exp.Word, true
 }
 
+// loosely makes the parts of a word that stands for an unquoted expansion: what
+// is not quoted in it is split like the value of a variable.
 func (x *expander) loosely(wd *syntax.Word) []syntax.WordPart {
 	var out []syntax.WordPart
 	for _, p := range unescaped(x.parts(wd.Parts)) {
@@ -49,6 +53,9 @@ func (x *expander) loosely(wd *syntax.Word) []syntax.WordPart {
 	return out
 }
 
+// printed stands for the known output of a substitution: split where the
+// substitution would be. The library splits only what it expands itself, so the
+// text is handed to it as a variable's default.
 func printed(s string, p *syntax.CmdSubst) syntax.WordPart {
 	if strings.ContainsAny(s, "\x00") {
 		s = strings.ReplaceAll(s, "\x00", "")
@@ -60,6 +67,7 @@ func printed(s string, p *syntax.CmdSubst) syntax.WordPart {
 	}
 }
 
+// param is a parameter expansion with its inner words made ready, or a fence.
 func (x *expander) param(p *syntax.ParamExp) syntax.WordPart {
 	if p.Param == nil || p.NestedParam != nil || p.Names != 0 || p.Flags != nil || p.Width || p.IsSet || len(p.Modifiers) > 0 {
 		return x.fence(p)
@@ -110,6 +118,7 @@ func (x *expander) param(p *syntax.ParamExp) syntax.WordPart {
 	return &q
 }
 
+// defaults reports whether an unset variable still has a known value.
 func (x *expander) defaults(p *syntax.ParamExp) bool {
 	if p.Exp == nil || p.Excl || p.Length || p.Index != nil {
 		return false
@@ -121,6 +130,7 @@ func (x *expander) defaults(p *syntax.ParamExp) bool {
 	return false
 }
 
+// literal reports whether a word has no part that would be fenced.
 func (x *expander) literal(wd *syntax.Word) bool {
 	if wd == nil {
 		return true
@@ -130,6 +140,8 @@ func (x *expander) literal(wd *syntax.Word) bool {
 	return len(x.fenced) == n
 }
 
+// index allows numbers and the whole list; an associative subscript is not
+// followed.
 func (x *expander) index(e syntax.ArithmExpr) bool {
 	wd, ok := e.(*syntax.Word)
 	if !ok {
@@ -149,6 +161,7 @@ func (x *expander) index(e syntax.ArithmExpr) bool {
 	}
 }
 
+// sums reports whether an arithmetic expression rests on known values only.
 func (x *expander) sums(e syntax.ArithmExpr) bool {
 	switch e := e.(type) {
 	case nil:
@@ -175,6 +188,8 @@ func (x *expander) sums(e syntax.ArithmExpr) bool {
 	return false
 }
 
+// known reports whether a parameter has a known value now, and whether it was
+// set at all.
 func (w *walker) known(name string) (known, isset bool) {
 	switch name {
 	case "@", "*", "#":
@@ -183,7 +198,7 @@ func (w *walker) known(name string) (known, isset bool) {
 		}
 		for _, p := range w.sc.params {
 			if p.opaque {
-				return name == "#", true
+				return name == "#" && !p.many, true
 			}
 		}
 		return true, true

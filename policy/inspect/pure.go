@@ -27,7 +27,7 @@ func (w *walker) prints(stmts []*syntax.Stmt) (string, bool) {
 }
 
 func (w *walker) printsOne(s *syntax.Stmt) (string, bool) {
-	if s.Background || s.Negated {
+	if s.Background {
 		return "", false
 	}
 	if s.Cmd == nil && len(s.Redirs) == 1 && s.Redirs[0].Op == syntax.RdrIn {

@@ -63,7 +63,7 @@ func (w *walker) scriptFile(c *call, v word, lang language) {
 		s.Author = w.in.opts.Author(w.in.root, rel, sum)
 	}
 	c.script = s
-	if slices.Contains(w.via, "script:"+rel) {
+	if slices.Contains(w.running, sum) {
 		return
 	}
 	if l := shebang(text); l != "" && (lang == "" || lang == langShell && l != langShell) {
@@ -73,6 +73,7 @@ func (w *walker) scriptFile(c *call, v word, lang language) {
 		lang = byName(rel)
 	}
 	d := w.within("script:"+rel, false)
+	d.running = append(slices.Clone(w.running), sum)
 	s.Findings = append(s.Findings, d.code(c, text, rel, lang)...)
 }
 

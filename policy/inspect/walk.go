@@ -10,17 +10,17 @@ import (
 )
 
 // walker goes through one text in one shell. It is copied where the shell
-
 // forks; the facts are gathered in the inspection they share.
-
 type walker struct {
-	in    *inspection
-	sc    *scope
-	src   string
-	via   []string
-	stdin *string // what the standard input holds, nil when not known
-	fed   string  // program whose output is the standard input
-	depth int
+	in       *inspection
+	sc       *scope
+	src      string
+	via      []string
+	stdin    *string  // what the standard input holds, nil when not known
+	fromFile bool     // the standard input is a file that is not known
+	running  []string // digests of the scripts on the way down
+	fed      string   // program whose output is the standard input
+	depth    int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
 	funcs   []*syntax.Stmt       // bodies of the functions on the way down
@@ -34,12 +34,11 @@ type walker struct {
 func known(s string) *string { return &s }
 
 // within is a walker for what a command runs: in a shell of its own when forked.
-
 func (w *walker) within(via string, forked bool) *walker {
 	c := *w
 	c.depth++
 	if via != "" {
-		c.via = append(slices.Clone(w.via), via)
+		c.via = append(w.via[:len(w.via):len(w.via)], via)
 	}
 	if forked {
 		c.sc = w.sc.fork()
@@ -49,9 +48,7 @@ func (w *walker) within(via string, forked bool) *walker {
 }
 
 // text walks a command text. A text that cannot be parsed makes the facts
-
 // opaque.
-
 func (w *walker) text(text string) { w.textWithin(text, maxText) }
 
 func (w *walker) textWithin(text string, limit int) {
@@ -71,11 +68,8 @@ func (w *walker) textWithin(text string, limit int) {
 }
 
 // lines walks the statements of a whole text. An expansion that fails ends the
-
 // line it stands in, not the text: what the line would have changed later may
-
 // not have happened.
-
 func (w *walker) lines(list []*syntax.Stmt) {
 	if w.escapes != nil {
 		w.stmts(list)
@@ -101,7 +95,6 @@ func (w *walker) lines(list []*syntax.Stmt) {
 }
 
 // mayFail notes that an expansion may fail here.
-
 func (w *walker) mayFail() {
 	if w.escapes != nil && len(*w.escapes) < maxItems {
 		*w.escapes = append(*w.escapes, w.sc.fork())
@@ -142,13 +135,11 @@ func (w *walker) stmt(s *syntax.Stmt) {
 }
 
 // redirect records the redirects of a compound command and makes a known
-
 // standard input of its here-documents.
-
 func (w *walker) redirect(s *syntax.Stmt) {
 	w.redirSubsts(s.Redirs)
 	if in, ok := w.input(s.Redirs); ok {
-		w.stdin = in
+		w.stdin, w.fromFile = in, in == nil
 	}
 	w.redirs = append(slices.Clone(w.redirs), s.Redirs...)
 	if s.Cmd == nil || !hasCall(s.Cmd) {
@@ -158,9 +149,7 @@ func (w *walker) redirect(s *syntax.Stmt) {
 }
 
 // hasCall reports whether a compound command surely leads to a simple command
-
 // that will carry its redirects.
-
 func hasCall(c syntax.Command) bool {
 	switch c.(type) {
 	case *syntax.Block, *syntax.Subshell:
@@ -229,9 +218,7 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 }
 
 // arrived takes cd after && as done when it leads from one directory of the
-
 // workspace to another: where it fails, what follows stays in the workspace.
-
 func (w *walker) arrived(from variable) {
 	now := w.sc.get("PWD")
 	if len(from.alts) != 1 || len(now.alts) != 2 || now.unknown || now.alts[0] != from.alts[0] {
@@ -246,7 +233,6 @@ func (w *walker) arrived(from variable) {
 }
 
 // maybe walks what may or may not run.
-
 func (w *walker) maybe(f func(*walker)) {
 	before := w.sc.fork()
 	f(w)
@@ -288,15 +274,12 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 }
 
 // captured reports a way down into what does not write to this pipe.
-
 func captured(via string) bool {
 	return strings.HasSuffix(via, "()") || via == "subscript" || via == "trap"
 }
 
 // head is the program that really stands first in facts[from:to]: what a chain
-
 // of wrappers runs.
-
 func (in *inspection) head(from, to int) string {
 	if from < 0 || from >= to {
 		return ""
@@ -313,25 +296,13 @@ func (in *inspection) head(from, to int) string {
 }
 
 // transparent wrappers hand their standard streams to what they run.
-
 var transparent = map[string]bool{
 	"sudo": true, "doas": true, "env": true, "nice": true, "ionice": true, "nohup": true, "setsid": true, "stdbuf": true,
 	"timeout": true, "command": true, "builtin": true, "exec": true, "busybox": true, "toybox": true, "unshare": true,
 	"nsenter": true, "chroot": true, "flock": true, "time": true,
 }
 
-// while walks a loop twice: the second time with whatever the first changed
-
-// also unknown, which stands for all further turns.
-
-// landed joins the states in which a loop or a function was left early, after
-
-// it.
-
-// arith walks the substitutions in an arithmetic expression and performs its
-
-// assignments.
-
+// substs walks the commands that the expansion of words runs.
 func (w *walker) substs(words []*syntax.Word) {
 	for _, wd := range words {
 		if wd != nil {
@@ -343,7 +314,6 @@ func (w *walker) substs(words []*syntax.Word) {
 }
 
 // node walks every substitution beneath a node, each in a shell of its own.
-
 func (w *walker) node(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -367,8 +337,6 @@ func (w *walker) node(n syntax.Node) {
 		return true
 	})
 }
-
-// prompted walks what ${x@P} runs: the substitutions in the value of x.
 
 func (w *walker) inner(via string, stmts []*syntax.Stmt) {
 	if w.depth > maxNest {

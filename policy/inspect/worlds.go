@@ -6,6 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// alternatives are the variables in a command that may have several values.
 func (w *walker) alternatives(c *syntax.CallExpr, redirs []*syntax.Redirect) (names []string) {
 	note := func(name string) {
 		v := w.sc.get(name)
@@ -47,6 +48,8 @@ func (w *walker) alternatives(c *syntax.CallExpr, redirs []*syntax.Redirect) (na
 	return names
 }
 
+// combine yields every combination of the values that the named variables may
+// have: a world.
 func (w *walker) combine(names []string) func(func(map[string]int) bool) {
 	sizes := make([]int, len(names))
 	for i, n := range names {
@@ -77,6 +80,8 @@ func (w *walker) combine(names []string) func(func(map[string]int) bool) {
 	}
 }
 
+// vary yields worlds that differ from the first in one variable each, for
+// commands with more combinations than can be looked at.
 func (w *walker) vary(names []string, sizes []int) func(func(map[string]int) bool) {
 	return func(yield func(map[string]int) bool) {
 		if !yield(map[string]int{}) {

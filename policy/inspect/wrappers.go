@@ -7,9 +7,7 @@ import (
 )
 
 // special looks at programs whose arguments the table cannot describe. The
-
 // switch is long because it is the one list of them.
-
 func (c *call) special() {
 	switch c.name {
 	case "env":
@@ -88,7 +86,6 @@ func (c *call) special() {
 }
 
 // env drops the assignments before the command env runs, and splits -S.
-
 func (c *call) env() {
 	argv := c.args
 	if v, ok := c.value("-S"); ok {
@@ -119,9 +116,7 @@ func (c *call) env() {
 }
 
 // shellProgram walks what a shell is told to run: -c text, a script, or its
-
 // standard input.
-
 func (c *call) shellProgram() {
 	d := c.inner(c.name)
 	for _, name := range []string{"BASH_ENV", "ENV"} {
@@ -142,7 +137,7 @@ func (c *call) shellProgram() {
 		}
 		if len(args) > 1 {
 			d.sc.name = args[1].s
-			d.sc.params = args[2:]
+			d.sc.params = positional(args[2:])
 		} else {
 			d.sc.params = nil
 		}
@@ -151,7 +146,7 @@ func (c *call) shellProgram() {
 		return
 	}
 	if len(c.args) > 0 && !c.flag("-s") {
-		d.sc.params, d.sc.args, d.sc.name = c.args[1:], true, c.args[0].s
+		d.sc.params, d.sc.args, d.sc.name = positional(c.args[1:]), true, c.args[0].s
 		if c.args[0].s == "-" {
 			c.stdinShell()
 			return
@@ -164,22 +159,22 @@ func (c *call) shellProgram() {
 }
 
 // stdinShell walks a known standard input as shell text.
-
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
+		if c.w.fromFile || c.w.fed != "" {
+			c.opaque = "runs a text known only when it runs"
+		}
 		return
 	}
 	d := c.inner(c.name)
-	d.sc.params, d.sc.args = c.args, true
+	d.sc.params, d.sc.args = positional(c.args), true
 	text := *c.w.stdin
 	d.stdin, d.fed = nil, ""
 	d.text(text)
 }
 
 // trailing walks an option's text when it stands after the operands, as in
-
 // su root -c TEXT.
-
 func (c *call) trailing(flag string) {
 	for i, a := range c.args {
 		if a.s == flag && i+1 < len(c.args) {
@@ -212,7 +207,6 @@ func (c *call) sudo() {
 }
 
 // joined walks operands that the program joins into one shell text.
-
 func (c *call) joined() {
 	args := c.args
 	switch c.name {
@@ -267,7 +261,6 @@ func (c *call) sshOptions() {
 }
 
 // xargs appends what its standard input is known to hold.
-
 func (c *call) xargs() {
 	if len(c.args) == 0 {
 		return
@@ -302,7 +295,6 @@ func (c *call) xargs() {
 }
 
 // items are what xargs reads from its standard input.
-
 func (c *call) items(in string) (out []word) {
 	sep := " \n\t"
 	_, by := c.value("-I")
@@ -331,7 +323,6 @@ func (c *call) items(in string) (out []word) {
 }
 
 // afterSub follows the command after a subcommand that runs one.
-
 func (c *call) afterSub(subs ...string) {
 	if len(c.args) < 2 {
 		return
@@ -359,16 +350,7 @@ func (c *call) afterSub(subs ...string) {
 	}
 }
 
-// dockerValues are options of docker run and exec that take a value.
-
-// container follows docker run IMAGE CMD… and docker exec NAME CMD….
-
-// addFlags adds an option to flags in the form rules see.
-
-// kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
-
 // remoteCopy records the hosts that operands of the form host:path name.
-
 func (c *call) remoteCopy() {
 	for i, a := range c.args {
 		host, _, ok := strings.Cut(a.s, ":")

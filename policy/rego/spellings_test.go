@@ -35,6 +35,7 @@ func TestFloorsInEverySpelling(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("rm -rf /\n"))
 	for _, text := range []string{
 		"rm -rf /",
+		"!(rm -rf /)",
 		"rm  -rf   /",
 		"rm -r -f /",
 		"rm -fr -- /",

@@ -211,11 +211,23 @@ func (r *rootfs) at(p string, flags uint64) (int, error) {
 	if p == "" {
 		p = "."
 	}
-	return unix.Openat2(r.fd, p, &unix.OpenHow{
+	how := unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	}
+	// The kernel answers EAGAIN when a rename anywhere might have moved the
+	// path out of the root while it looked (openat2(2)).
+	for range maxRenames {
+		fd, err := unix.Openat2(r.fd, p, &how)
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
 }
+
+// maxRenames bounds the tries against somebody who renames without end.
+const maxRenames = 1000
 
 func (r *rootfs) mkdirs(p string) error {
 	if fd, err := r.at(p, unix.O_PATH|unix.O_DIRECTORY); err == nil {

@@ -132,7 +132,7 @@ func (f *fixture) story(t *testing.T) (deploy, edit approval.Request) {
 				{Rule: "danger.rm-rf", Severity: "high", Path: "deploy.sh", Line: 14, Text: `rm -rf "$TARGET"/`},
 			}}},
 			Files: []approval.Touch{{Op: "exec", Path: "deploy.sh"}, {Op: "read", Path: "сonfig/staging.yaml", Guard: policy.GuardConfig}},
-			Risk:  "It reaches the outside world and cannot be taken back from here.",
+			Risks: []string{"It reaches the outside world and cannot be taken back from here.", "It runs deploy.sh, which claude-code wrote itself."},
 		}
 	})
 	f.pass(2 * time.Minute)

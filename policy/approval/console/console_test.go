@@ -255,7 +255,7 @@ func TestFreezeAndLift(t *testing.T) {
 	f := newFixture(t)
 	b := f.signIn(t, ann)
 	_, page := b.post(t, "/console/freeze", url.Values{})
-	require.Contains(t, page, "every agent is frozen")
+	require.Contains(t, page, "Every agent is frozen")
 	frozen, _ := f.desk.Frozen("x")
 	require.True(t, frozen)
 	_, page = b.post(t, "/console/lift", url.Values{"agent": {""}})

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"sallyport/audit"
+)
+
+// answered is what one agent was told of one call.
+type answered struct {
+	token string // in the arguments of this call and of no other
+	text  string
+	id    string // the daemon's call id, where the daemon answered
+	took  time.Duration
+}
+
+// chaosAgent calls until stop and once more, and keeps what it was told.
+func chaosAgent(c *wire, n int, stop *atomic.Bool) []answered {
+	var all []answered
+	for i, last := 1, false; !last; i++ {
+		last = stop.Load()
+		token := fmt.Sprintf("t%dn%d", n, i)
+		line := call(i, "grep", `{"pattern":"`+token+`"}`)
+		if i%4 == 0 {
+			line = call(i, "run_command", `{"command":"python3 -c 'print(\"`+token+`\")'"}`)
+		}
+		begun := time.Now()
+		c.send(line)
+		var m struct {
+			ID     int `json:"id"`
+			Result struct {
+				Content []struct{ Text string }
+				Meta    map[string]any `json:"_meta"`
+			}
+		}
+		got := c.recv()
+		if err := json.Unmarshal([]byte(got), &m); err != nil || m.ID != i || len(m.Result.Content) == 0 {
+			c.t.Errorf("agent %d asked %d and was told %s", n, i, got)
+			return all
+		}
+		a := answered{token: token, text: m.Result.Content[0].Text, took: time.Since(begun)}
+		a.id, _ = m.Result.Meta["sallyport/call"].(string)
+		all = append(all, a)
+	}
+	return all
+}
+
+// TestChaos kills the daemon again and again under twelve busy agents. Whatever
+// a shim says of a call that was in flight has to be the truth of the log.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	kills := 10
+	if os.Getenv("SALLYPORT_TEST_LONG") != "" {
+		kills = 50
+	}
+	w := newWorld(t)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	told := make([][]answered, 12)
+	for n := range told {
+		cmd := w.command("mcp", "--workspace", w.work, "--session", fmt.Sprint("chaos", n), "--agent", fmt.Sprint("chaos", n))
+		c := w.over(cmd)
+		wg.Go(func() { told[n] = chaosAgent(c, n, &stop) })
+	}
+	for range kills {
+		time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond)
+		pid := w.daemonPID()
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		waitFor(t, "another daemon serves", func() bool {
+			var s status
+			out, err := w.command("status", "--json").Output()
+			return err == nil && json.Unmarshal(out, &s) == nil && s.Serving && s.PID != pid
+		})
+	}
+	stop.Store(true)
+	wg.Wait()
+
+	text, err := w.run("audit", "verify")
+	require.NoError(t, err, text)
+	calls := map[string][]audit.Record{} // by token
+	tokens := map[string]string{}        // by call: an interrupted call's last record has no arguments
+	for _, r := range w.records() {
+		if token := tokenOf(r); token != "" {
+			tokens[r.Call] = token
+		}
+		calls[tokens[r.Call]] = append(calls[tokens[r.Call]], r)
+	}
+	var pauses []time.Duration
+	cut := 0
+	for n, all := range told {
+		require.NotEmpty(t, all, "agent %d", n)
+		assert.NotContains(t, all[len(all)-1].text, "ended while this was in flight", "agent %d did not recover", n)
+		for _, a := range all {
+			checkTold(t, a, calls[a.token])
+			if strings.Contains(a.text, "ended while this was in flight") {
+				cut++
+				pauses = append(pauses, a.took)
+			}
+		}
+	}
+	slices.Sort(pauses)
+	if cut > 0 {
+		t.Logf("%d kills, %d calls cut off; pause p50 %v, p99 %v", kills, cut, pauses[cut/2], pauses[cut*99/100])
+	}
+}
+
+func tokenOf(r audit.Record) string {
+	if r.Kind == audit.KindEvent {
+		return ""
+	}
+	var a struct{ Pattern, Command string }
+	if json.Unmarshal(r.Args, &a) != nil {
+		return ""
+	}
+	if a.Command != "" {
+		_, rest, _ := strings.Cut(a.Command, `"`)
+		a.Pattern, _, _ = strings.Cut(rest, `"`)
+	}
+	return a.Pattern
+}
+
+// checkTold compares what an agent was told with the records of its call.
+func checkTold(t *testing.T, a answered, records []audit.Record) {
+	t.Helper()
+	ids, intents := map[string]bool{}, 0
+	var last audit.Record
+	for _, r := range records {
+		ids[r.Call] = true
+		if r.Kind == audit.KindIntent {
+			intents++
+		} else {
+			last = r
+		}
+	}
+	assert.LessOrEqual(t, len(ids), 1, "%s was called twice", a.token)
+	assert.LessOrEqual(t, intents, 1, "%s ran twice", a.token)
+	switch {
+	case a.id != "":
+		assert.Equal(t, a.id, last.Call, "%s was acknowledged and is not on record: %s", a.token, a.text)
+	case strings.Contains(a.text, "there is no record of it"):
+		assert.Empty(t, records, a.token)
+	case strings.Contains(a.text, "was cut off"):
+		assert.Equal(t, audit.StatusInterrupted, last.Status, a.token)
+	case strings.Contains(a.text, "it had ended"):
+		assert.Equal(t, audit.StatusOK, last.Status, a.token)
+	case strings.Contains(a.text, "whether it took effect is unknown"):
+	default:
+		t.Errorf("%s was told %q", a.token, a.text)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// parentEnds blocks until the process that started this one has ended (true) or
+// ctx ends (false). A host that is killed may leave the pipe to its server open
+// in another child, so end of file alone does not tell. The kernel's own
+// PR_SET_PDEATHSIG is no use here: it fires when the host's thread ends that
+// started us, which hosts on thread pools do all the time.
+func parentEnds(ctx context.Context) bool {
+	parent := os.Getppid()
+	if parent <= 1 { // started by init, or orphaned already by a wrapper
+		<-ctx.Done()
+		return false
+	}
+	fd, err := unix.PidfdOpen(parent, 0)
+	if err != nil {
+		return parentPolled(ctx, parent)
+	}
+	defer unix.Close(fd)
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for ctx.Err() == nil && os.Getppid() == parent {
+		if n, err := unix.Poll(fds, 1000); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// parentPolled is parentEnds for kernels before 5.3.
+func parentPolled(ctx context.Context, parent int) bool {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			if os.Getppid() != parent {
+				return true
+			}
+		}
+	}
+}
+
+// stopped reports whether a process is stopped (SIGSTOP, a debugger, a frozen
+// terminal), as proc(5) tells.
+func stopped(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')'):]), " ")
+	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "t")
+}
+
+// readerGone reports whether nobody can read any more what is written to f, a
+// pipe or a socket.
+func readerGone(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return true
+	}
+	dead := false
+	if err := raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		if n, err := unix.Poll(fds, 0); err == nil && n > 0 {
+			dead = fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0
+		}
+	}); err != nil {
+		return true
+	}
+	return dead
+}
