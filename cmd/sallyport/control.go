@@ -27,6 +27,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/stop", d.postStop)
 	m.HandleFunc("GET /v1/doctor", d.getDoctor)
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
+	m.HandleFunc("POST /v1/hook", d.postHook)
 	deskRoutes(m, d.desk)
 	logRoutes(m, &d.log.Reader)
 	tokenRoutes(m, d.place, d.tokens, d.log)
