@@ -27,6 +27,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/stop", d.postStop)
 	m.HandleFunc("GET /v1/doctor", d.getDoctor)
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
+	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
 	logRoutes(m, &d.log.Reader)

@@ -79,7 +79,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
 	}
-	if d.webhooks, err = d.hook(); err != nil {
+	if d.webhooks, err = d.newWebhooks(); err != nil {
 		return nil, err
 	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {

@@ -172,3 +172,36 @@ func (c claude) checkLog() {
 		assert.Positive(c.t, done[step], "no record says %q: %v", step, done)
 	}
 }
+
+// testClaudePlugin keeps the client's own tools and lets the plugin's hook judge
+// them. A person is not there (-p), so what is asked is not done.
+func testClaudePlugin(t *testing.T, npm string) {
+	c := newClaude(t, npm)
+	plugin, err := filepath.Abs("../../docs/plugin")
+	require.NoError(t, err)
+	out := c.must(c.bin, "plugin", "validate", plugin)
+	assert.NotContains(t, out, "passed with warnings", "the client's own validator")
+
+	api := newMessagesAPI(t,
+		turn{calls: []toolUse{{"Bash", args{"command": "git push --force origin main", "description": "push"}}}},
+		turn{calls: []toolUse{{"Read", args{"file_path": filepath.Join(c.root, "greet.js")}}}},
+		turn{calls: []toolUse{{"Edit", args{"file_path": filepath.Join(c.root, "greet.js"), "old_string": "name.toUpperCase()", "new_string": "name"}}}},
+		turn{calls: []toolUse{{"mcp__plugin_sallyport_sallyport__grep", args{"pattern": "toUpperCase"}}}},
+	)
+	c.work(api, "--plugin-dir", plugin, "--allowedTools", "Bash,Read,mcp__plugin_sallyport_sallyport")
+	told := api.results
+	assert.Contains(t, told[0][0].Text, "[floor.force-push]")
+	assert.Contains(t, told[1][0].Text, "name.toUpperCase()")
+	assert.True(t, told[2][0].IsError, told[2][0].Text)
+	assert.Contains(t, told[3][0].Text, "greet.js")
+	assert.Contains(t, c.read("greet.js"), "toUpperCase", "nothing was edited")
+
+	events := map[string]string{}
+	for _, r := range c.log() {
+		if strings.HasPrefix(r.Tool, "host:") {
+			events[r.Tool] = r.Event
+			assert.Regexp(t, `^cc-`, r.Session)
+		}
+	}
+	assert.Equal(t, map[string]string{"host:Bash": "hook.deny", "host:Read": "hook.allow", "host:Edit": "hook.ask"}, events)
+}

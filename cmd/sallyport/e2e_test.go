@@ -28,6 +28,7 @@ const (
 func TestHosts(t *testing.T) {
 	npm := fetchHosts(t)
 	t.Run("claude code", func(t *testing.T) { t.Parallel(); testClaudeCode(t, npm) })
+	t.Run("claude code with the plugin", func(t *testing.T) { t.Parallel(); testClaudePlugin(t, npm) })
 	t.Run("inspector", func(t *testing.T) { t.Parallel(); testInspector(t, npm) })
 }
 

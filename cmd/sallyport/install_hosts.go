@@ -102,7 +102,8 @@ func claudeFiles(self string, o installOptions) ([]edit, error) {
 }
 
 // claudeHook makes Claude Code ask `sallyport hook` before each of its own tools.
-// The time-out is in seconds.
+// Only exit code 2 blocks a call: `|| exit 2` blocks it too when this program has
+// moved. The time-out is in seconds.
 func claudeHook(self string) any {
 	type command struct {
 		Type    string `json:"type"`
@@ -112,7 +113,7 @@ func claudeHook(self string) any {
 	return struct {
 		Matcher string    `json:"matcher"`
 		Hooks   []command `json:"hooks"`
-	}{strings.Join(hostTools[:], "|"), []command{{"command", shellQuoted(self) + " hook", 60}}}
+	}{strings.Join(hostTools[:], "|"), []command{{"command", shellQuoted(self) + " hook || exit 2", 60}}}
 }
 
 // shellQuoted is a path as one word of a shell.

@@ -97,7 +97,7 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 	root.PersistentFlags().String("state", "", "folder of the log, approvals and sockets (default $XDG_STATE_HOME/sallyport)")
 	root.AddCommand(
 		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
-		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), exitCodesHelp(),
+		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newHook(), exitCodesHelp(),
 	)
 	return root
 }

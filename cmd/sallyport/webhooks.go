@@ -32,8 +32,8 @@ type webhookConfig struct {
 	People map[string]string `yaml:"people"`
 }
 
-// hook makes the webhooks of the configuration; nil without any.
-func (d *daemon) hook() (*webhook.Hook, error) {
+// newWebhooks makes the webhooks of the configuration; nil without any.
+func (d *daemon) newWebhooks() (*webhook.Hook, error) {
 	if len(d.config.Webhooks) == 0 {
 		return nil, nil
 	}
