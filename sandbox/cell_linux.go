@@ -39,7 +39,7 @@ type errRaise struct {
 func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
 
 // openCage clones a cell and waits for its walls.
-func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File) (*cage, error) {
+func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File, g group) (*cage, error) {
 	conn, end, err := cell.Pair()
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	// The spec is queued before the cell exists, so that it never waits.
 	if err = conn.Send(spec, fds...); err == nil {
 		var c *cage
-		if c, err = s.enter(ctx, conn, end, spec); err == nil {
+		if c, err = s.enter(ctx, conn, end, spec, g); err == nil {
 			unix.Close(end)
 			return c, nil
 		}
@@ -61,13 +61,17 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	return nil, err
 }
 
-func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec) (*cage, error) {
-	pid, pidfd, err := s.clone(ctx, cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}, end)
+func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec, g group) (*cage, error) {
+	req := cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}
+	if g != nil {
+		g.join(&req)
+	}
+	pid, pidfd, err := s.clone(ctx, req, end)
 	if err != nil {
 		return nil, err
 	}
 	return &cage{
-		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
 		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup2"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"sallyport/sandbox/cell"
 )
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -26,7 +28,8 @@ const shimThreads = 8
 
 // group is the control group of one cell.
 type group interface {
-	add(pid int) error
+	// join says how a new cell gets into the group.
+	join(req *cell.Clone)
 	// usage reports peaks and what limits were hit so far.
 	usage() groupUsage
 	// remove kills what is left and removes the group.
@@ -149,7 +152,12 @@ type v1Group struct {
 	dirs map[cgroup1.Name]string
 }
 
-func (g *v1Group) add(pid int) error { return g.AddProc(uint64(pid)) }
+func (g *v1Group) join(req *cell.Clone) {
+	for _, n := range v1Controllers {
+		req.Enter = append(req.Enter, g.dirs[n])
+		req.Leave = append(req.Leave, filepath.Dir(g.dirs[n]))
+	}
+}
 
 func (g *v1Group) usage() groupUsage {
 	mem, pids := g.dirs[cgroup1.Memory], g.dirs[cgroup1.Pids]
@@ -275,7 +283,7 @@ type v2Group struct {
 	dir string
 }
 
-func (g *v2Group) add(pid int) error { return g.m.AddProc(uint64(pid)) }
+func (g *v2Group) join(req *cell.Clone) { req.Into = g.dir }
 
 func (g *v2Group) usage() groupUsage {
 	return groupUsage{

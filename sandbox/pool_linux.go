@@ -11,6 +11,8 @@ const (
 	defaultWarm = 2
 	maxWarm     = 16 // of all slots together
 	idleAfter   = 5 * time.Minute
+	// refillAfter keeps the making of new cells out of the way of a burst.
+	refillAfter = 15 * time.Millisecond
 )
 
 // pool keeps ready cells, walls up and waiting for their one command. A slot
@@ -155,6 +157,7 @@ func (r *Runner) refill(p plan) {
 	r.watch(p.slot, s)
 	p.spec.Warm = true
 	fill := func() {
+		time.Sleep(refillAfter)
 		for range n {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			c, err := r.cage(ctx, p)
