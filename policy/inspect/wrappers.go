@@ -6,8 +6,8 @@ import (
 	"sallyport/policy"
 )
 
-// special looks at programs whose arguments the table cannot describe. The
-// switch is long because it is the one list of them.
+// special looks at programs whose arguments the table cannot describe: here
+// those that run other programs, in tool those that do not.
 func (c *call) special() {
 	switch c.name {
 	case "env":
@@ -16,8 +16,6 @@ func (c *call) special() {
 		if !c.flag("-v") && !c.flag("-V") {
 			c.runs(c.args)
 		}
-	case "mdadm", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "blkdiscard", "hdparm", "nvme", "cryptsetup", "e2fsck", "fsck", "tune2fs", "resize2fs", "swapon", "swapoff", "losetup":
-		c.disk()
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
 	case "su", "runuser":
@@ -50,49 +48,8 @@ func (c *call) special() {
 		c.make()
 	case "uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pipx", "bundle", "perf":
 		c.afterSub("run", "exec", "record", "stat", "tool")
-	case "dd":
-		c.dd()
-	case "tar":
-		c.tar()
-	case "sed":
-		c.sed()
-	case "awk":
-		c.awk()
-	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish":
-		c.interpreter()
-	case "nc":
-		if len(c.args) > 1 {
-			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
-		}
-	case "socat":
-		c.socat()
-	case "ssh-keygen":
-		c.sshKeygen()
-	case "vim":
-		c.vim()
-	case "at", "batch":
-		c.stdinShell()
 	case "tmux", "screen":
 		c.afterSub("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "respawn-pane", "if-shell", "popup")
-	case "gdb", "lldb":
-		c.debugger()
-	case "crontab":
-		if len(c.args) == 0 && c.w.stdin != nil {
-			c.inner(c.name).cron(*c.w.stdin)
-		}
-	case "ed", "red", "dc", "bc":
-		if c.w.stdin != nil {
-			c.escapesToShell(*c.w.stdin)
-		}
-		for _, o := range c.opts {
-			c.escapesToShell(o.value.s)
-		}
-	case "less", "more":
-		for _, a := range c.args {
-			if text, ok := strings.CutPrefix(a.s, "+!"); ok {
-				c.shell(word{s: text, opaque: a.opaque}, "+!")
-			}
-		}
 	case "ansible":
 		if m, ok := c.value("-m"); ok && (m.s == "shell" || m.s == "command" || m.s == "raw") {
 			if a, ok := c.value("-a"); ok {
@@ -101,15 +58,10 @@ func (c *call) special() {
 		}
 	case "heroku", "flyctl", "fly", "railway":
 		c.afterSub("run", "ssh")
-	case "history":
-		c.history()
-	case "scp", "rsync", "sftp":
-		c.remoteCopy()
-	case "eval":
-	case "curl", "wget":
-		c.download()
 	case "flock":
 		c.trailing("-c")
+	default:
+		c.tool()
 	}
 }
 
