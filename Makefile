@@ -64,9 +64,14 @@ cover: deps ## coverage of every package, in build/cover.html
 .PHONY: bench
 bench: build ## measure side by side with peers; a table, and build/bench.json
 	@mkdir -p build && rm -f build/bench.ndjson
-	@BENCH_JSON=$(CURDIR)/build/bench.ndjson go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./... >build/bench.log 2>&1 || { tail -30 build/bench.log; exit 1; }
+	@BENCH_JSON=$(CURDIR)/build/bench.ndjson go test -p 1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./... >build/bench.log 2>&1 || { tail -30 build/bench.log; exit 1; }
 	@{ echo '['; sed '$$!s/$$/,/' build/bench.ndjson; echo ']'; } >build/bench.json
-	@go run ./cmd/sallyport bench-table build/bench.json
+	@sed -E 's/.*"name":"([^"]*)","unit":"([^"]*)","ours":([^,]*),"peer":([^,]*),"peer_name":"([^"]*)","ratio":([^}]*).*/\1\t\2\t\3\t\4\t\5\t\6/' build/bench.ndjson | \
+	awk -F'\t' 'BEGIN{printf "%-52s %12s %12s  %-28s %7s\n","what","ours","peer","peer is","ratio"}{printf "%-52s %9.3g %-3s %8.3g %-3s  %-28s %6.2fx\n",$$1,$$3,$$2,$$4,$$2,$$5,$$6}'
+
+.PHONY: conformance
+conformance: build ## the MCP conformance suite (npm) against the real transports
+	@.ci/conformance
 
 .PHONY: clean
 clean: ## remove what was built

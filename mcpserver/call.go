@@ -80,6 +80,7 @@ func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 		return s.refuse(ctx, c, a, err)
 	}
 	if err := s.intend(ctx, c); err != nil {
+		s.settled(c, "not run")
 		return s.refuse(ctx, c, a, err)
 	}
 	s.run(ctx, c)
@@ -255,17 +256,23 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 		c.status = statusOf(c)
 	}
 	c.answer.Text = s.o.Log.Redact(c.answer.Text)
-	if c.allowed.Request.ID != "" && c.allowed.State == approval.StateApproved {
-		if err := s.o.Desk.Finish(c.allowed.Request.ID, string(c.status)); err != nil {
-			s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
-		}
-	}
+	s.settled(c, string(c.status))
 	s.o.Limits.Observe(s.o.Now(), c.counted(), observed(c))
 	if _, err := s.o.Log.Append(ctx, s.outcomeRecord(c)); err != nil {
 		s.o.Logger.Error("record an outcome", "call", c.id, "err", err)
 		c.answer = unrecorded(c, err)
 	}
 	return c
+}
+
+// settled tells the desk how the run that it allowed ended.
+func (s *Server) settled(c *call, result string) {
+	if c.allowed.Request.ID == "" || c.allowed.State != approval.StateApproved {
+		return
+	}
+	if err := s.o.Desk.Finish(c.allowed.Request.ID, result); err != nil {
+		s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
+	}
 }
 
 // refuse ends a call before anything ran: recorded, with a reason and a remedy.

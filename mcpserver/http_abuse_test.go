@@ -40,7 +40,7 @@ func TestHalfOpenConnectionsSlowNobody(t *testing.T) {
 	t.Parallel()
 	s := open(t, HTTPOptions{})
 	id := s.session("bob")
-	for i := range 400 {
+	for i := range size(9000, 400) {
 		c := s.raw(t)
 		switch i % 3 {
 		case 0: // says nothing

@@ -44,15 +44,23 @@ type groups interface {
 	make(name string, l Limits) (group, error)
 }
 
-// findGroups finds out which form of control groups this process may use; the
-// error says why there is none and how to get one.
+// findGroups finds out which form of control groups this process may use, by
+// making one; the error says why there is none.
 func findGroups() (groups, error) {
-	if v, err := findUnified(); err == nil {
-		return v, nil
+	var gs groups
+	unified, err := findUnified()
+	if err == nil {
+		gs = unified
 	} else if _, serr := os.Stat(filepath.Join(cgroupMount, "memory")); serr != nil {
 		return nil, err
+	} else if gs, err = findV1(); err != nil {
+		return nil, err
 	}
-	return findV1()
+	g, err := gs.make(groupName(), DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	return gs, g.remove()
 }
 
 // groupName is unlike any other daemon's; the pid tells whose it was.
@@ -202,8 +210,8 @@ func findUnified() (*v2, error) {
 
 func (v *v2) dir() string { return filepath.Join(cgroupMount, v.path) }
 
-// enter moves this process into a leaf of its own, so that its group may hand
-// the controllers on to cells.
+// enter moves this process, and what else is in its group, into a leaf, so
+// that the group may hand the controllers on to cells.
 func (v *v2) enter() error {
 	if strings.HasSuffix(v.path, daemonLeaf) {
 		v.path = filepath.Dir(v.path)
@@ -217,8 +225,22 @@ func (v *v2) enter() error {
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make a control group for the daemon: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
-		return fmt.Errorf("enter the daemon's control group: %w", err)
+	procs, err := os.ReadFile(filepath.Join(v.dir(), "cgroup.procs"))
+	if err != nil {
+		return fmt.Errorf("read the processes of %s: %w", v.path, err)
+	}
+	all := append(strings.Fields(string(procs)), strconv.Itoa(os.Getpid()))
+	if v.path == "/" { // the machine's root group may keep its processes
+		all = all[len(all)-1:]
+	}
+	for _, pid := range all {
+		err = os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(pid), 0)
+		if errors.Is(err, unix.ESRCH) {
+			err = nil // it ended meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("enter the daemon's control group: %w", err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(v.dir(), "cgroup.subtree_control"), []byte("+memory +pids"), 0); err != nil {
 		return fmt.Errorf("hand controllers on to cells: %w", err)

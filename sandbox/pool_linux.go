@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Bounds on ready cells. An idle one costs about 3 MiB.
@@ -67,11 +65,7 @@ func (p *pool) take(pl plan) (c *cage, dead []*cage) {
 }
 
 // alive reports whether the cell's first process has not ended.
-func (c *cage) alive() bool {
-	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return n == 0 && err == nil
-}
+func (c *cage) alive() bool { return !c.ended(0) }
 
 // want reserves places for cells to be made for the plan, and hands back the
 // stale ones of its slot.

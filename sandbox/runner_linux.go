@@ -129,6 +129,7 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		if err := r.store().begin(c.layer, workspace); err != nil {
 			return err
 		}
+		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")
 	}
 	stop, err := c.serveNet(e.Net, res)
 	if err != nil {
@@ -176,6 +177,9 @@ func (r *Runner) background(f func()) bool {
 
 // cage gives a cell with the plan's walls.
 func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
+	// Before the starter: in cgroup v2 a group that hands controllers on must
+	// be empty, and so whatever was started earlier would have to be moved.
+	_, _ = r.groups()
 	s, err := r.start()
 	if err != nil {
 		return nil, wallsError("start the sandbox", err, "install sallyport-cell beside sallyport")

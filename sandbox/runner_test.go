@@ -86,14 +86,14 @@ func TestRunReportsWhatTheProgramDid(t *testing.T) {
 	assert.Equal(t, "in\n"+ws+"\n", string(res.Stdout.Data))
 	assert.Equal(t, "oops\n", string(res.Stderr.Data))
 	for _, w := range res.Walls {
-		assert.True(t, w.Up || os.Geteuid() != 0, "wall %s is down: %s", w.Name, w.Reason)
+		assert.True(t, w.Up || res.Level != LevelFull && w.Reason != "", "wall %s is down: %s", w.Name, w.Reason)
 	}
 }
 
 func TestRunStopsAtTheWallClock(t *testing.T) {
 	t.Parallel()
 	r, ws := newRunner(t), newWorkspace(t)
-	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: &Exec{Shell: "echo begun; sleep 60 & sleep 60", Timeout: 300 * time.Millisecond}}, Terms{})
+	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: &Exec{Shell: "echo begun; sleep 60 & sleep 60", Timeout: 1500 * time.Millisecond}}, Terms{})
 	var typed *Error
 	require.ErrorAs(t, err, &typed)
 	assert.Equal(t, KindTimeout, typed.Kind)

@@ -80,7 +80,7 @@ tests=$($bb sed -n 's/.*vmtest_run=\([^ ]*\).*/\1/p' /proc/cmdline)
 run() { # name, then the command
 	name=$1; shift
 	echo "=== vmtest $name"
-	(cd /tmp && "$@" /test/sandbox.test -test.short -test.timeout 15m -test.run "$tests") && echo "vmtest $name: ok" || { echo "vmtest $name: FAILED"; bad=1; }
+	(cd /tmp && "$@" /test/sandbox.test -test.short -test.v -test.timeout 15m -test.run "$tests") && echo "vmtest $name: ok" || { echo "vmtest $name: FAILED"; bad=1; }
 }
 bad=
 $bb uname -r

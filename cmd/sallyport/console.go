@@ -77,7 +77,7 @@ func (p *page) close() {
 }
 
 func (p *page) postLink(w http.ResponseWriter, r *http.Request) {
-	who := personOf(r)
+	who := p.d.personOf(r)
 	who.Channel = "console"
 	url, err := p.link(who)
 	answer(w, map[string]string{"url": url}, err)

@@ -48,6 +48,9 @@ type daemon struct {
 
 	telemetry *telemetry
 
+	hostsMu sync.Mutex
+	hosts   map[string]int // session -> process that started its shim
+
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
 	stop context.CancelFunc
@@ -63,7 +66,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger}
+	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}}
 	d.page.d = d
 	defer func() {
 		if err != nil {
@@ -104,7 +107,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact,
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user",
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
@@ -231,7 +234,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 func (d *daemon) followDesk(ctx context.Context) {
 	events, cancel := d.desk.Subscribe()
 	defer cancel()
-	sweep := time.NewTicker(30 * time.Second)
+	sweep := time.NewTicker(5 * time.Second)
 	defer sweep.Stop()
 	for {
 		select {
@@ -337,7 +340,26 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 	if err := writeLine(c, welcome{OK: true, Session: p.Session, Version: version}); err != nil {
 		return err
 	}
+	defer d.host(p.Session, a)()
 	return d.mcp.Serve(ctx, a, p)
+}
+
+// host notes which process started a session's shim, until the function it
+// returns is called.
+func (d *daemon) host(session string, a agentConn) func() {
+	who, err := peerOf(a.UnixConn)
+	parent, perr := parentOf(who.pid)
+	if err != nil || perr != nil {
+		return func() {}
+	}
+	d.hostsMu.Lock()
+	defer d.hostsMu.Unlock()
+	d.hosts[session] = parent
+	return func() {
+		d.hostsMu.Lock()
+		defer d.hostsMu.Unlock()
+		delete(d.hosts, session)
+	}
 }
 
 // greet reads the hello and establishes who calls.

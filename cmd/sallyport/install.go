@@ -1,33 +1,45 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// hostTools are the host's own tools that would go round the gate. Glob and
-// Grep come back when Bash is denied, so they are named too.
-var hostTools = [...]string{"Bash", "Edit", "Write", "NotebookEdit", "Read", "Glob", "Grep"}
-
 func newInstall() *cobra.Command {
-	var deny, dry bool
+	var o installOptions
+	var dry bool
 	var dir string
 	cmd := &cobra.Command{
-		Use:   "install claude",
-		Short: "Plug sallyport into Claude Code for one project",
-		Long: `Write the MCP entry for Claude Code into .mcp.json of the project; with --deny-host-tools also
-deny the host's own Bash, Edit, Write, Read, Glob and Grep in .claude/settings.json, so that
-nothing goes round the gate. It shows what it changes; uninstall restores the files byte for byte.`,
-		Example:   "  sallyport install claude --deny-host-tools",
-		ValidArgs: []string{"claude"},
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := newInstaller(cmd, dir)
+		Use:   "install " + strings.Join(hostNames(), "|"),
+		Short: "Plug sallyport into an agent host",
+		Long: `Write sallyport's entry into a host's own configuration and show the change as a diff. Only
+that entry is touched: order, indentation and comments of the file stay, and uninstall
+restores it byte for byte.
+
+  claude   .mcp.json of the project
+  codex    ~/.codex/config.toml, for all projects ($CODEX_HOME)
+  gemini   .gemini/settings.json of the project
+  cursor   .cursor/mcp.json of the project
+  vscode   .vscode/mcp.json of the project
+
+A host keeps its own shell and file tools, which go round the gate. For claude and gemini
+--deny-host-tools takes them away. Where a team keeps them, --hook (claude) has each call
+judged by the same policy and recorded.`,
+		Example: `  sallyport install claude --deny-host-tools
+  sallyport install claude --hook
+  sallyport install codex --dry-run`,
+		ValidArgs: hostNames(),
+		Args:      oneHost,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := newInstaller(cmd, args[0], dir)
 			if err != nil {
 				return err
 			}
@@ -35,30 +47,33 @@ nothing goes round the gate. It shows what it changes; uninstall restores the fi
 			if err != nil {
 				return fmt.Errorf("find sallyport's own binary: %w", err)
 			}
-			files := []edit{{".mcp.json", func(m map[string]any) error { return addServer(m, self) }}}
-			if deny {
-				files = append(files, edit{".claude/settings.json", denyHostTools})
+			edits, err := i.host.files(self, o)
+			if err != nil {
+				return &exit{exitUsage, err}
 			}
-			return i.apply(files, dry)
+			return i.apply(edits, self, dry)
 		},
 	}
-	cmd.Flags().BoolVar(&deny, "deny-host-tools", false, "also deny Claude Code's own Bash, Edit, Write, Read, Glob and Grep")
+	cmd.Flags().BoolVar(&o.deny, "deny-host-tools", false, "also take the host's own shell and file tools away")
+	cmd.Flags().BoolVar(&o.hook, "hook", false, "also have the host's own tools judged and recorded (claude)")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change and change nothing")
 	cmd.Flags().StringVar(&dir, "workspace", "", "project folder (default: the current one)")
+	cmd.MarkFlagsMutuallyExclusive("deny-host-tools", "hook")
 	return cmd
 }
 
 func newUninstall() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use:       "uninstall claude",
-		Short:     "Take sallyport out of Claude Code again",
-		Long:      "Restore every file that `sallyport install claude` changed, byte for byte.",
+		Use:   "uninstall " + strings.Join(hostNames(), "|"),
+		Short: "Take sallyport out of an agent host again",
+		Long: `Restore every file that ` + "`sallyport install`" + ` changed, byte for byte. Where somebody changed a
+file since, only sallyport's entries are taken out of it.`,
 		Example:   "  sallyport uninstall claude",
-		ValidArgs: []string{"claude"},
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := newInstaller(cmd, dir)
+		ValidArgs: hostNames(),
+		Args:      oneHost,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := newInstaller(cmd, args[0], dir)
 			if err != nil {
 				return err
 			}
@@ -69,74 +84,38 @@ func newUninstall() *cobra.Command {
 	return cmd
 }
 
-func addServer(m map[string]any, self string) error {
-	servers, err := object(m, "mcpServers")
-	if err != nil {
-		return err
+// oneHost wants the name of one host.
+func oneHost(cmd *cobra.Command, args []string) error {
+	known := strings.Join(hostNames(), ", ")
+	switch {
+	case len(args) != 1:
+		return &exit{exitUsage, fmt.Errorf("name one host: %s (as in `%s claude`)", known, cmd.CommandPath())}
+	case findHost(args[0]).name == "":
+		return &exit{exitUsage, fmt.Errorf("unknown host %q: known are %s; any other MCP host starts `sallyport mcp` over stdio", args[0], known)}
 	}
-	servers["sallyport"] = map[string]any{"type": "stdio", "command": self, "args": []any{"mcp"}, "alwaysLoad": true}
 	return nil
 }
 
-func denyHostTools(m map[string]any) error {
-	permissions, err := object(m, "permissions")
-	if err != nil {
-		return err
-	}
-	list, ok := permissions["deny"].([]any)
-	if permissions["deny"] != nil && !ok {
-		return errors.New(`"permissions.deny" is not a list`)
-	}
-	have := map[any]bool{}
-	for _, v := range list {
-		if s, ok := v.(string); ok {
-			have[s] = true
-		}
-	}
-	for _, t := range hostTools {
-		if !have[t] {
-			list = append(list, t)
-		}
-	}
-	permissions["deny"] = list
-	return nil
-}
-
-func object(m map[string]any, key string) (map[string]any, error) {
-	if m[key] == nil {
-		m[key] = map[string]any{}
-	}
-	o, ok := m[key].(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%q is not an object", key)
-	}
-	return o, nil
-}
-
-// edit changes one JSON file of the project.
-type edit struct {
-	file   string
-	change func(map[string]any) error
-}
-
-// installer changes files of one project and keeps what they were under the
+// installer changes the files of one host and keeps what they were under the
 // state folder.
 type installer struct {
 	cmd  *cobra.Command
+	host host
 	root string
-	kept string // folder with the originals
+	kept string // file with the originals
 }
 
 // original is one file as it was before the first install.
 type original struct {
-	File   string `json:"file"`
+	File   string `json:"file"` // from the root
 	Absent bool   `json:"absent"`
 	Data   []byte `json:"data,omitempty"`
 	After  []byte `json:"after"`   // what install wrote
+	Self   string `json:"self"`    // the program that it wrote there
 	NewDir string `json:"new_dir"` // the topmost folder install made; "" for none
 }
 
-func newInstaller(cmd *cobra.Command, dir string) (*installer, error) {
+func newInstaller(cmd *cobra.Command, name, dir string) (*installer, error) {
 	p, err := placeOf(cmd)
 	if err != nil {
 		return nil, err
@@ -148,28 +127,38 @@ func newInstaller(cmd *cobra.Command, dir string) (*installer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if root, err = filepath.EvalSymlinks(root); err != nil {
+	h := findHost(name)
+	if root, err = h.root(root); err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	} else if h.name != "codex" {
 		return nil, fmt.Errorf("open the project: %w", err)
 	}
-	kept := filepath.Join(p.state, "install", cliSession(root)+".json")
-	return &installer{cmd: cmd, root: root, kept: kept}, os.MkdirAll(filepath.Dir(kept), 0o700)
+	sum := sha256.Sum256([]byte(root))
+	kept := filepath.Join(p.state, "install", h.name+"-"+hex.EncodeToString(sum[:6])+".json")
+	return &installer{cmd: cmd, host: h, root: root, kept: kept}, os.MkdirAll(filepath.Dir(kept), 0o700)
+}
+
+// path is where a file really lies: many keep their settings behind symlinks.
+func (i *installer) path(file string) string {
+	path := filepath.Join(i.root, file)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // apply changes every file or none. A second install changes nothing more.
-func (i *installer) apply(edits []edit, dry bool) error {
+func (i *installer) apply(edits []edit, self string, dry bool) error {
 	saved, err := i.saved()
 	if err != nil {
 		return err
 	}
-	var todo []original
-	for _, e := range edits {
-		o, changed, err := i.plan(e)
-		if err != nil {
-			return fmt.Errorf("change %s: %w", e.file, err)
-		}
-		if changed {
-			todo = append(todo, o)
-		}
+	todo, err := i.plan(edits)
+	if err != nil {
+		return err
 	}
 	out := i.cmd.OutOrStdout()
 	if len(todo) == 0 {
@@ -177,115 +166,112 @@ func (i *installer) apply(edits []edit, dry bool) error {
 		return nil
 	}
 	for _, o := range todo {
-		fmt.Fprint(out, i.shown(o))
+		fmt.Fprint(out, diff(o.File, o.Data, o.After))
 	}
 	if dry {
+		fmt.Fprintln(out, "this is what `sallyport install "+i.host.name+"` would change in "+i.root)
 		return nil
 	}
-	if err := i.save(merge(saved, todo)); err != nil {
+	for k := range todo {
+		todo[k].Self = self
+	}
+	if saved, err = i.merge(saved, todo); err != nil {
+		return err
+	}
+	if err := i.save(saved); err != nil {
 		return err
 	}
 	for _, o := range todo {
-		if err := replaceFile(filepath.Join(i.root, o.File), o.After); err != nil {
-			return fmt.Errorf("write %s: %w (run `sallyport uninstall claude` to restore)", o.File, err)
+		if err := replaceFile(i.path(o.File), o.After); err != nil {
+			return fmt.Errorf("write %s: %w (run `sallyport uninstall %s` to restore)", o.File, err, i.host.name)
 		}
 	}
-	fmt.Fprintln(out, "done: start Claude Code in this folder; `sallyport uninstall claude` takes it back")
+	fmt.Fprintf(out, "done in %s: %s; `sallyport uninstall %s` takes it back\n", i.root, i.host.next, i.host.name)
 	return nil
 }
 
-// merge keeps the first original of each file and the newest content.
-func merge(saved, todo []original) []original {
+// plan is what has to be written, one entry a file.
+func (i *installer) plan(edits []edit) ([]original, error) {
+	var todo []original
+	at := map[string]int{}
+	for _, e := range edits {
+		o, err := i.read(e.file)
+		if err != nil {
+			return nil, err
+		}
+		doc := o.Data
+		n, seen := at[e.file]
+		if seen {
+			doc = todo[n].After
+		}
+		after, changed, err := e.put(doc)
+		if err != nil {
+			return nil, fmt.Errorf("change %s: %w", e.file, err)
+		}
+		switch {
+		case !changed:
+		case seen:
+			todo[n].After = after
+		default:
+			o.After = after
+			at[e.file] = len(todo)
+			todo = append(todo, o)
+		}
+	}
+	return todo, nil
+}
+
+// read is a file as it is now.
+func (i *installer) read(file string) (original, error) {
+	o := original{File: file}
+	b, err := os.ReadFile(i.path(file))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		o.Absent, o.NewDir = true, newDir(i.root, file)
+	case err != nil:
+		return o, fmt.Errorf("read %s: %w", file, err)
+	}
+	o.Data = b
+	return o, nil
+}
+
+// merge keeps the first original of each file and the newest content. A file
+// that somebody changed between two installs has a new original: what they made
+// of it, without our entries.
+func (i *installer) merge(saved, todo []original) ([]original, error) {
 	out := append([]original(nil), saved...)
 next:
 	for _, o := range todo {
 		for k := range out {
-			if out[k].File == o.File {
-				out[k].After = o.After
-				continue next
+			if out[k].File != o.File {
+				continue
 			}
+			if !o.Absent && string(o.Data) != string(out[k].After) {
+				base, err := i.without(out[k], o.Data)
+				if err != nil {
+					return nil, fmt.Errorf("change %s: %w", o.File, err)
+				}
+				out[k].Data, out[k].Absent, out[k].NewDir = base, false, ""
+			}
+			out[k].After, out[k].Self = o.After, o.Self
+			continue next
 		}
 		out = append(out, o)
 	}
-	return out
+	return out, nil
 }
 
-func (i *installer) plan(e edit) (original, bool, error) {
-	o := original{File: e.file}
-	path := filepath.Join(i.root, e.file)
-	b, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		o.Absent = true
-		o.NewDir = newDir(i.root, e.file)
-	case err != nil:
-		return o, false, err
-	}
-	o.Data = b
-	m := map[string]any{}
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &m); err != nil {
-			return o, false, fmt.Errorf("it is not JSON: %w (mend it first; nothing was changed)", err)
-		}
-	}
-	before, _ := json.Marshal(m)
-	if err := e.change(m); err != nil {
-		return o, false, err
-	}
-	after, err := json.Marshal(m)
-	if err != nil {
-		return o, false, err
-	}
-	if string(before) == string(after) {
-		return o, false, nil
-	}
-	o.After, err = json.MarshalIndent(m, "", "  ")
-	o.After = append(o.After, '\n')
-	return o, true, err
-}
-
-// newDir is the topmost folder that has to be made for a file.
+// newDir is the topmost folder that has to be made for a file; "." for the root.
 func newDir(root, file string) string {
-	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(root, filepath.Dir(dir))); err == nil {
-			if _, err := os.Stat(filepath.Join(root, dir)); errors.Is(err, os.ErrNotExist) {
-				return dir
-			}
+	made := ""
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(root, dir)); !errors.Is(err, os.ErrNotExist) {
+			return made
+		}
+		if made = dir; dir == "." {
+			return made
 		}
 	}
-	return ""
-}
-
-// restore puts every file back as it was, unless somebody changed it since.
-func (i *installer) restore() error {
-	saved, err := i.saved()
-	if err != nil {
-		return err
-	}
-	out := i.cmd.OutOrStdout()
-	if len(saved) == 0 {
-		fmt.Fprintln(out, "nothing to restore: sallyport is not installed here")
-		return nil
-	}
-	for _, o := range saved {
-		path := filepath.Join(i.root, o.File)
-		if now, err := os.ReadFile(path); err == nil && string(now) != string(o.After) {
-			return fmt.Errorf("%s was changed since the install: take the sallyport entries out by hand, then remove %s", o.File, i.kept)
-		}
-	}
-	for _, o := range saved {
-		path := filepath.Join(i.root, o.File)
-		if !o.Absent {
-			err = replaceFile(path, o.Data)
-		} else if err = os.Remove(path); err == nil && o.NewDir != "" {
-			_ = os.Remove(filepath.Join(i.root, o.NewDir)) // stays when something else is in it
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("restore %s: %w", o.File, err)
-		}
-		fmt.Fprintln(out, "restored", o.File)
-	}
-	return os.Remove(i.kept)
 }
 
 func (i *installer) saved() ([]original, error) {
@@ -309,10 +295,6 @@ func (i *installer) save(o []original) error {
 		return err
 	}
 	return replaceFile(i.kept, b)
-}
-
-func (i *installer) shown(o original) string {
-	return diff(o.File, o.Data, o.After)
 }
 
 // replaceFile writes a file whole or not at all, keeping its mode.

@@ -179,7 +179,7 @@ func (w *walker) eval(c *call, args []word) {
 	parts := make([]string, len(args))
 	for i, a := range args {
 		if a.opaque {
-			c.opaque = "eval of a text known only when it runs"
+			c.opaque = "runs a text (eval) known only when it runs"
 			defer w.sc.taint()
 		}
 		parts[i] = a.s

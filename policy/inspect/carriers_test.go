@@ -386,3 +386,29 @@ func TestNet(t *testing.T) {
 		assert.Contains(t, look(t, nil, text).Net, want, text)
 	}
 }
+
+// TestTable: each program stands in the table once, each option in its row
+// once, and every role is one that follow.go knows.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, r := range table {
+		for _, n := range strings.Fields(r.names) {
+			assert.False(t, seen[n], "%s is listed twice", n)
+			seen[n] = true
+		}
+		options := map[string]bool{}
+		for _, tok := range strings.Fields(r.options) {
+			names, role := tok, ""
+			if i := strings.IndexAny(tok, ":?"); i >= 0 {
+				names, role = tok[:i], tok[i+1:]
+			}
+			assert.Contains(t, []string{"", ".", "<", ">", "-", "/", "x", "!", "S", "W", "@", "u", "e"}, role, "%s: %s", r.names, tok)
+			for _, n := range strings.Split(names, ",") {
+				assert.False(t, options[n], "%s: option %s is listed twice", r.names, n)
+				options[n] = true
+			}
+		}
+		assert.Empty(t, strings.Trim(r.operands, ".<>-/x!SW@ue*"), r.names)
+	}
+}

@@ -24,6 +24,7 @@ const (
 	langMake   language = "make"
 	langSQL    language = "sql"
 	langCron   language = "cron"
+	langTcl    language = "tcl"
 	langOther  language = "other"
 )
 
@@ -58,6 +59,7 @@ var codeRules = []codeRule{
 	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.Command|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `\b(?:system|popen|shell_exec|passthru|proc_open|pcntl_exec|IO\.popen|Kernel\.(?:system|exec|spawn)|Open3\.\w+|PTY\.spawn|os\.execute|io\.popen)\b\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])(?:exec|spawn)\s+(?:['"]|qq?\b)`),
+	rule("code.spawn", "medium", doesSpawn, `\((?:async-)?shell-command(?:-to-string)?\s+|\((?:call|start)-process\s+`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bqx\s*[({/]|%x\s*[({\[])`),
 	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\b\s*\(?`),
 	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\b\s*\(?`),
@@ -98,8 +100,12 @@ func (c *call) interpreter() {
 			stdin = false
 		}
 	}
-	if stdin && c.w.stdin != nil {
+	switch {
+	case !stdin:
+	case c.w.stdin != nil:
 		c.inline(*c.w.stdin, languages[c.name])
+	case c.w.fromFile || c.w.fed != "":
+		c.opaque = "runs code known only when it runs"
 	}
 }
 
@@ -136,6 +142,9 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			c.reads(word{s: m[2]})
 		}
 	}
+	for _, m := range perlOpen.FindAllStringSubmatch(text, 100) {
+		w.perlOpen(c, m[1]+m[2])
+	}
 	for _, u := range urls.FindAllString(text, 50) {
 		w.in.reach("", word{s: u})
 	}
@@ -143,7 +152,11 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 	for _, p := range payloads(text) {
 		found = append(found, w.in.dangers(p, file)...)
 		if spawns {
-			w.within("decoded", true).maybeText(p)
+			d := w.within("decoded", true)
+			d.maybeText(p)
+			if w.depth < 6 && slices.ContainsFunc(codeRules, func(r codeRule) bool { return r.re.MatchString(p) }) {
+				found = append(found, d.foreign(c, p, file)...)
+			}
 		} else {
 			w.suspect(p)
 		}
@@ -158,9 +171,24 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 
 var (
 	opened    = regexp.MustCompile(`\bopen\s*\(\s*(?:\w+\s*,\s*)?(['"])([^'"\n]+)['"]\s*(?:,\s*(?:mode\s*=\s*)?['"]([^'"]*)['"])?()`)
+	perlOpen  = regexp.MustCompile(`\bopen\s*\(?\s*(?:my\s+)?[\w$]+\s*,\s*['"]\s*([<>+|]*-?\|?)\s*(?:['"]\s*,\s*['"])?([^'"\n]+)['"]`)
 	urls      = regexp.MustCompile(`\b(?:https?|ftp|wss?)://[^\s'"` + "`" + `<>)\\]+`)
 	backticks = regexp.MustCompile("`([^`\n]+)`")
 )
+
+// perlOpen does what open(F, "> path") and open(F, "cmd |") say.
+func (w *walker) perlOpen(c *call, how string) {
+	switch target := strings.TrimLeft(how, "<>+ "); {
+	case strings.HasPrefix(how, "-|"), strings.HasPrefix(how, "|"):
+		w.within("spawn", true).maybeText(strings.TrimLeft(how, "-| "))
+	case strings.HasSuffix(how, "|"):
+		w.within("spawn", true).maybeText(strings.TrimRight(how, "| "))
+	case strings.Contains(how, ">"):
+		c.writes(word{s: target})
+	case strings.HasPrefix(how, "<"):
+		c.reads(word{s: target})
+	}
+}
 
 // callIn does what one call in code does with its literal arguments. It returns
 // why the call cannot be known, "" when it can.

@@ -210,7 +210,7 @@ func (w *walker) emit(s simple) (int, *call) {
 		return 0, nil
 	}
 	c := policy.Cmd{
-		Dir: w.sc.dir(), Via: slices.Clone(w.via), FedBy: w.fed, Assigns: map[string]string{},
+		Dir: w.sc.dir(), Via: w.via, FedBy: w.fed, Assigns: map[string]string{},
 		Argv: []string{}, Flags: []string{}, Args: []string{}, Redirects: []policy.Redirect{},
 		Targets: []policy.FileFact{}, Patterns: []string{},
 	}
@@ -225,13 +225,16 @@ func (w *walker) emit(s simple) (int, *call) {
 	}
 	w.redirects(s.redirs, &c)
 	c.Text = show(c.Argv, 200)
-	c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	if len(in.lists.patterns) > 0 {
+		c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	}
 	in.facts.Cmds = append(in.facts.Cmds, c)
 	return len(in.facts.Cmds) - 1, cl
 }
 
 // read fills a fact from the arguments.
 func (w *walker) read(s simple, c *policy.Cmd) *call {
+	c.Argv = make([]string, 0, min(len(s.argv), maxShown))
 	for i, a := range s.argv {
 		if i == maxShown {
 			c.Opaque.Args, c.Opaque.Reason = true, "more arguments than are shown"
@@ -271,6 +274,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
 		c.Sub, args = args[0].s, args[1:]
 	}
+	c.Args = make([]string, 0, min(len(args), maxShown))
 	for _, a := range args[:min(len(args), maxShown)] {
 		c.Args = append(c.Args, a.s)
 	}

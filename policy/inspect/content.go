@@ -194,15 +194,21 @@ func (in *inspection) find(f policy.Finding) {
 
 // dangers are the lines that the data's patterns for scripts and content match.
 func (in *inspection) dangers(text, p string) (out []policy.Finding) {
-	if len(in.lists.patterns) == 0 {
+	var may []pattern
+	for _, pt := range in.lists.patterns {
+		if pt.on("content", "script") && pt.all.MatchString(text) {
+			may = append(may, pt)
+		}
+	}
+	if len(may) == 0 {
 		return nil
 	}
 	for n, l := range strings.Split(text, "\n") {
 		if len(l) > maxText {
 			l = l[:maxText]
 		}
-		for _, pt := range in.lists.patterns {
-			if pt.on("content", "script") && pt.re.MatchString(l) {
+		for _, pt := range may {
+			if pt.re.MatchString(l) {
 				out = append(out, policy.Finding{Rule: pt.ID, Severity: pt.Severity, Path: p, Line: n + 1, Text: excerpt(l)})
 			}
 		}

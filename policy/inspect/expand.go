@@ -33,7 +33,8 @@ func (w *walker) fields(words []*syntax.Word) []word {
 	return x.fields(words)
 }
 
-func (x *expander) fields(words []*syntax.Word) (out []word) {
+func (x *expander) fields(words []*syntax.Word) []word {
+	out := make([]word, 0, len(words))
 	for _, wd := range words {
 		if lit, ok := plain(wd); ok {
 			out = append(out, word{s: lit})

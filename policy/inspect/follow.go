@@ -24,6 +24,7 @@ func (w *walker) follow(c *call) {
 		c.environment(c.s.assigns)
 	}
 	c.special()
+	c.wrapped()
 	c.program()
 }
 
@@ -168,7 +169,7 @@ var shells = set("sh bash dash zsh ksh mksh fish rbash")
 // interpreters run scripts of their own language.
 var languages = map[string]language{
 	"python": langPython, "node": langNode, "perl": langPerl, "ruby": langRuby, "php": langPHP, "lua": langOther, "luajit": langOther,
-	"awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake, "just": langMake,
+	"tclsh": langTcl, "expect": langTcl, "wish": langTcl, "awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake, "just": langMake,
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 }

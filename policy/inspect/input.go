@@ -27,11 +27,7 @@ func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
 			if r.Hdoc == nil {
 				return known(""), true
 			}
-			d := w.hdoc(r)
-			if d.opaque {
-				return known(d.s), true
-			}
-			return known(d.s), true
+			return known(w.hdoc(r).s), true
 		case syntax.WordHdoc:
 			if d := w.one(r.Word); !d.opaque {
 				return known(d.s + "\n"), true

@@ -143,6 +143,10 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		c.awkProgram(text)
 	case langSed:
 		c.sedProgram(text)
+	case langCron:
+		w.cron(text)
+	case langTcl:
+		w.tcl(text)
 	case langSQL:
 		c.sql(text)
 	default:

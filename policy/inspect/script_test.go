@@ -32,6 +32,10 @@ func TestScriptsAreRead(t *testing.T) {
 		"p.sed":                 "1e rm -rf /\n",
 		"Makefile":              "D = /\nall: dep\n\t@echo hi\ndep:\n\trm -rf $(D)\nclean:\n\ttrue\n",
 		"other.mk":              "x:\n\t-rm -rf /\n",
+		"inc.mk":                "-include inner.mk\n",
+		"inner.mk":              "go:\n\trm -rf /\n",
+		"shell.mk":              "X := $(shell rm -rf /)\nnothing:\n",
+		"bang.mk":               "X != rm -rf /\nall:\n",
 		"package.json":          `{"scripts":{"build":"npm run wipe","wipe":"rm -rf /","test":"true","postinstall":"rm -rf /"}}`,
 		"sub/package.json":      `{"scripts":{"go":"rm -rf /"}}`,
 		".git/hooks/pre-commit": "#!/bin/sh\nrm -rf /\n",
@@ -41,7 +45,7 @@ func TestScriptsAreRead(t *testing.T) {
 		"bash s.sh", "sh ./s.sh", "./s.sh", "source ./s.sh", ". ./s.sh", "bash < s.sh", "cat s.sh | bash", `bash -c "$(cat s.sh)"`, "bash -x s.sh a b", "env bash s.sh",
 		"./plain", "bash plain", "bash arg.sh /", "./arg.sh /", ". ./lib.sh; wipe", "bash loop.sh", "sudo ./s.sh", "cd sub; ../s.sh", "find . -maxdepth 0 -exec ./s.sh \\;",
 		"python3 s.py", "python s.py x", "./tool", "python3 - < s.py", "node s.js", "perl s.pl", "ruby s.rb", "awk -f p.awk x", "sed -f p.sed x",
-		"make", "make all", "make D=/ dep", "make -f other.mk x", "make -C . dep",
+		"make", "make all", "make D=/ dep", "make -f other.mk x", "make -C . dep", "make -f inc.mk go", "make -f shell.mk nothing", "make -f bang.mk", `printf 'all:\n\trm -rf /\n' > n.mk; make -f n.mk`,
 		"npm run build", "npm run wipe", "yarn wipe", "pnpm wipe", "npm install", "npm ci", "npm --prefix sub run go", "cd sub && npm run go",
 		"git commit -m x", "xargs -a l bash s.sh", "cp s.sh /tmp/x; bash /tmp/x", "PATH=./bin:$PATH ls", "PATH=$PWD/bin ls", "bin/ls",
 	} {
@@ -85,8 +89,8 @@ func TestUnknownScripts(t *testing.T) {
 		`bash -c "$cmd"`:                         "known only when it runs",
 		`eval "$cmd"`:                            "known only when it runs",
 		`python3 -c "import os; os.system(cmd)"`: "code makes up",
-		`awk '{system($0)}' f`:                   "known only when it runs",
-		`sed 'e' f`:                              "as a command",
+		`awk '{system($0)}' f`:                   "awk makes up",
+		`sed 'e' f`:                              "as commands",
 	} {
 		f := look(t, nil, text)
 		assert.True(t, slices.ContainsFunc(f.Cmds, func(c policy.Cmd) bool {

@@ -38,7 +38,7 @@ func (w *walker) within(via string, forked bool) *walker {
 	c := *w
 	c.depth++
 	if via != "" {
-		c.via = append(slices.Clone(w.via), via)
+		c.via = append(w.via[:len(w.via):len(w.via)], via)
 	}
 	if forked {
 		c.sc = w.sc.fork()

@@ -22,7 +22,10 @@ func (c *call) special() {
 		c.shellProgram()
 	case "su", "runuser":
 		c.trailing("-c")
-		if !c.flag("-c") {
+		switch {
+		case c.name == "runuser" && c.flag("-u") && len(c.args) > 0:
+			c.runs(c.args)
+		case !c.flag("-c"):
 			c.stdinShell()
 		}
 	case "sudo", "doas":
@@ -55,7 +58,7 @@ func (c *call) special() {
 		c.sed()
 	case "awk":
 		c.awk()
-	case "python", "perl", "ruby", "node", "php", "lua":
+	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish":
 		c.interpreter()
 	case "nc":
 		if len(c.args) > 1 {
@@ -73,6 +76,31 @@ func (c *call) special() {
 		c.afterSub("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "respawn-pane", "if-shell", "popup")
 	case "gdb", "lldb":
 		c.debugger()
+	case "crontab":
+		if len(c.args) == 0 && c.w.stdin != nil {
+			c.inner(c.name).cron(*c.w.stdin)
+		}
+	case "ed", "red", "dc", "bc":
+		if c.w.stdin != nil {
+			c.escapesToShell(*c.w.stdin)
+		}
+		for _, o := range c.opts {
+			c.escapesToShell(o.value.s)
+		}
+	case "less", "more":
+		for _, a := range c.args {
+			if text, ok := strings.CutPrefix(a.s, "+!"); ok {
+				c.shell(word{s: text, opaque: a.opaque}, "+!")
+			}
+		}
+	case "ansible":
+		if m, ok := c.value("-m"); ok && (m.s == "shell" || m.s == "command" || m.s == "raw") {
+			if a, ok := c.value("-a"); ok {
+				c.shell(a, "-a")
+			}
+		}
+	case "heroku", "flyctl", "fly", "railway":
+		c.afterSub("run", "ssh")
 	case "history":
 		c.history()
 	case "scp", "rsync", "sftp":
@@ -161,7 +189,7 @@ func (c *call) shellProgram() {
 // stdinShell walks a known standard input as shell text.
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
-		if c.w.fromFile {
+		if c.w.fromFile || c.w.fed != "" {
 			c.opaque = "runs a text known only when it runs"
 		}
 		return

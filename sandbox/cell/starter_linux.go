@@ -57,7 +57,7 @@ func Starter() error {
 			unix.Close(pidfd)
 		}
 		if err != nil {
-			return err
+			return hungUp(err)
 		}
 	}
 }
