@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/policy"
 )
 
 // raw opens a TCP connection to the site.
@@ -139,5 +141,27 @@ func TestAnswerFollowsItsNotifications(t *testing.T) {
 		assert.Equal(t, "text/event-stream", h.Get("Content-Type"))
 		assert.Equal(t, 3, strings.Count(got, "notifications/progress"), "none is lost")
 		assert.Greater(t, strings.Index(got, `"result"`), strings.LastIndex(got, "notifications/progress"))
+	}
+}
+
+func TestKeyTellsRightsApart(t *testing.T) {
+	t.Parallel()
+	base := Peer{Agent: "a", User: "u", Workspace: "/w", Credential: "jwt:u", MaxTier: policy.L2}
+	seen := map[string]string{key(&base): "base"}
+	for name, change := range map[string]func(*Peer){
+		"agent":      func(p *Peer) { p.Agent = "b" },
+		"user":       func(p *Peer) { p.User = "v" },
+		"workspace":  func(p *Peer) { p.Workspace = "/x" },
+		"credential": func(p *Peer) { p.Credential = "token:u" },
+		"tier":       func(p *Peer) { p.MaxTier = policy.L0 },
+		"no tools":   func(p *Peer) { p.Tools = []string{} },
+		"one tool":   func(p *Peer) { p.Tools = []string{"grep"} },
+		"two tools":  func(p *Peer) { p.Tools = []string{"grep", "glob"} },
+		"odd tool":   func(p *Peer) { p.Tools = []string{`grep" "glob`} },
+	} {
+		p := base
+		change(&p)
+		assert.Empty(t, seen[key(&p)], name)
+		seen[key(&p)] = name
 	}
 }

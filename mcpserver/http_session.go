@@ -51,10 +51,11 @@ func (t *table) newLane(id, session string, o *owner) *lane {
 	return &lane{id: id, session: session, owner: o, slots: make(chan struct{}, inFlight), now: t.now, used: t.now(), closed: t.closed}
 }
 
-// key tells identities apart. A credential is its own identity, so that no token
-// reaches into the session of another.
+// key tells identities apart. A credential is its own identity, and so are its
+// rights: neither another token nor a weaker JWT of the same subject reaches into
+// a session.
 func key(p *Peer) string {
-	return fmt.Sprintf("%q %q %q %q", p.Credential, p.Agent, p.User, p.Workspace)
+	return fmt.Sprintf("%q %q %q %q %s %q %t", p.Credential, p.Agent, p.User, p.Workspace, p.MaxTier, p.Tools, p.Tools == nil)
 }
 
 // ownerOf is the owner of a peer's sessions. t.mu is held.
