@@ -88,7 +88,7 @@ type Usage struct {
 type Wall struct {
 	Name   string `json:"name"`
 	Up     bool   `json:"up"`
-	Reason string `json:"reason,omitempty"` // why it is down
+	Reason string `json:"reason"` // why it is down
 }
 
 // Level is the rung of the degrade ladder a run stood on.
