@@ -46,7 +46,7 @@ test-long: deps ## the tests that take longer (kill -9 by the hundred, power los
 
 .PHONY: e2e
 e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, against the real programs
-	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts$$' -v ./cmd/sallyport
+	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts' -v ./cmd/sallyport
 
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck
@@ -72,6 +72,10 @@ bench: build ## measure side by side with peers; a table, and build/bench.json
 .PHONY: conformance
 conformance: build ## the MCP conformance suite (npm) against the real transports
 	@.ci/conformance
+
+.PHONY: soak
+soak: deps ## 30,000 open sessions and 64 busy agents, on loopback, with figures
+	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -run HalfOpen -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
 
 .PHONY: clean
 clean: ## remove what was built

@@ -128,6 +128,21 @@ hit contains rego.metadata.rule().custom if {
 hit contains rego.metadata.rule().custom if input.cmd.opaque.name == true
 
 # METADATA
+# title: Code that cannot be told
+# description: |
+#   The command runs a text that only the run makes: cat f | sh,
+#   python -c "$code". A script that is not there to be read is another
+#   matter: the run will not find it either.
+# custom:
+#   id: guardrails.opaque-code
+#   tier: L3
+#   reason: it runs code that cannot be told from the text
+#   remedy: write the commands plainly, or put them in a file and run that
+hit contains rego.metadata.rule().custom if {
+	regex.match(`^runs (its input as commands|code known only when it runs|a command that code makes up)$`, input.cmd.opaque.reason)
+}
+
+# METADATA
 # title: Text that cannot be understood
 # custom:
 #   id: guardrails.opaque-text

@@ -17,6 +17,7 @@ guardrails_cases := {
 	"git config": {"unit": touching(["git", "config", "user.name", "Ann"], [touch("write", ".git/config", "workspace", "hook")], [], {}), "fires": {"filesystem.command-write", "git.config"}},
 	"a tool touches sallyport": {"unit": file_call("read_file", "read", "/s", "outside", "self"), "fires": {"tools.read", "filesystem.outside", "guardrails.self"}},
 	"a command touches sallyport": {"unit": touching(["cat", "/s"], [], [touch("read", "/s", "outside", "self")], {}), "fires": {"guardrails.self-command"}},
+	"code that cannot be told": {"unit": cmd(["sh"], {"opaque": {"name": false, "args": true, "reason": "runs its input as commands"}}), "fires": {"guardrails.opaque-code"}},
 	"a name that cannot be told": {"unit": cmd(["x"], {"opaque": {"name": true, "args": false, "reason": ""}}), "fires": {"guardrails.opaque-name"}},
 	"text that cannot be understood": {
 		"unit": plain_call({"opaque": {"name": false, "args": false, "reason": "it does not parse"}, "has": object.union(no_call_has, {"opaque": true})}),
