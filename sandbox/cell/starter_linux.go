@@ -3,7 +3,6 @@ package cell
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -37,11 +36,8 @@ func Starter() error {
 	for {
 		var req Clone
 		fds, err := conn.Receive(&req)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return hungUp(err)
 		}
 		reply := Cloned{ID: req.ID}
 		pidfd := -1
