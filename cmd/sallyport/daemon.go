@@ -337,7 +337,7 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := writeLine(c, welcome{OK: true, Session: p.Session, Version: version}); err != nil {
+	if err := writeLine(c, welcome{OK: true, Session: p.Session, Version: version, PID: os.Getpid()}); err != nil {
 		return err
 	}
 	defer d.host(p.Session, a)()

@@ -29,6 +29,7 @@ type welcome struct {
 	OK      bool   `json:"ok"`
 	Session string `json:"session,omitempty"`
 	Version string `json:"version,omitempty"` // of the daemon's binary
+	PID     int    `json:"pid,omitempty"`     // of the daemon, which need not be the socket's owner
 	Error   string `json:"error,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 }

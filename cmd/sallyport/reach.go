@@ -82,16 +82,18 @@ func greet(p place, c *net.UnixConn, h hello) (*relayConn, welcome, error) {
 			return nil, welcome{}, frozenDaemon(who.pid)
 		}
 		if time.Now().After(end) {
-			return nil, welcome{}, fmt.Errorf("the daemon (pid %d) did not greet back within %s: see %s, or end it with `kill %d`",
-				who.pid, greetTime, p.daemonLog(), who.pid)
+			return nil, welcome{}, fmt.Errorf("%s did not greet back within %s: see %s", nameOf(who.pid), greetTime, p.daemonLog())
 		}
 	}
 	var w welcome
 	if err := readHello(r.in, &w); err != nil {
-		return nil, welcome{}, fmt.Errorf("the daemon (pid %d) greets in another language: %w; it may be another version, end it with `sallyport stop`", who.pid, err)
+		return nil, welcome{}, fmt.Errorf("%s greets in another language: %w; it may be another version, end it with `sallyport stop`", nameOf(who.pid), err)
 	}
 	if !w.OK {
 		return nil, welcome{}, errors.New(w.Error)
+	}
+	if w.PID != 0 {
+		r.pid = w.PID
 	}
 	return r, w, c.SetReadDeadline(time.Time{})
 }

@@ -24,9 +24,13 @@ func throughDir(path string, do func(short string) error) error {
 	return do(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// listen binds a socket that only its owner may use. The caller holds the log's
-// lock, so a socket file that exists is a dead one's.
+// listen binds a socket that only its owner may use, or takes over the one that
+// systemd holds. The caller holds the log's lock, so a socket file that exists is
+// a dead one's.
 func listen(path string) (*net.UnixListener, error) {
+	if l, err := activated(path); l != nil || err != nil {
+		return l, err
+	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("remove the old socket: %w", err)
 	}
