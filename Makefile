@@ -48,6 +48,10 @@ test-long: deps ## the tests that take longer (kill -9 by the hundred, power los
 e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, against the real programs
 	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts' -v ./cmd/sallyport
 
+.PHONY: test-vm
+test-vm: deps ## the cell's tests on Debian's kernel in QEMU: cgroup v2, an old Landlock, root and not
+	@sandbox/vmtest_run.sh
+
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -346,7 +346,7 @@ func inputFile(stdin []byte) (*os.File, error) {
 		return nil, fmt.Errorf("hold standard input: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "stdin")
-	if _, err := f.Write(stdin); err == nil {
+	if _, err = f.Write(stdin); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/cgroups/v3"
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/containerd/cgroups/v3/cgroup2"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -38,7 +39,6 @@ type group interface {
 
 type groupUsage struct {
 	memory, pids     int64 // peaks
-	cpu              time.Duration
 	oomKills, refork int64 // processes killed for memory, forks refused
 }
 
@@ -195,7 +195,7 @@ type v2 struct {
 // controllers on, so the daemon's own group must be empty of others or be
 // split: see enter.
 func findUnified() (*v2, error) {
-	_, own, err := cgroup1.ParseCgroupFileUnified("/proc/self/cgroup")
+	_, own, err := cgroups.ParseCgroupFileUnified("/proc/self/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("read this process's control group: %w", err)
 	}

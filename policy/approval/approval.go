@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // The defaults of Options.
@@ -104,7 +105,7 @@ func Open(path string, o Options) (*Desk, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType,
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open the approvals desk %s: another sallyport holds it; talk to that one through its control socket", path)
 	}
 	if err != nil {
