@@ -46,7 +46,7 @@ test-long: deps ## the tests that take longer (kill -9 by the hundred, power los
 
 .PHONY: e2e
 e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, against the real programs
-	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts$$' -v ./cmd/sallyport
+	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts' -v ./cmd/sallyport
 
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck
@@ -64,9 +64,18 @@ cover: deps ## coverage of every package, in build/cover.html
 .PHONY: bench
 bench: build ## measure side by side with peers; a table, and build/bench.json
 	@mkdir -p build && rm -f build/bench.ndjson
-	@BENCH_JSON=$(CURDIR)/build/bench.ndjson go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./... >build/bench.log 2>&1 || { tail -30 build/bench.log; exit 1; }
+	@BENCH_JSON=$(CURDIR)/build/bench.ndjson go test -p 1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./... >build/bench.log 2>&1 || { tail -30 build/bench.log; exit 1; }
 	@{ echo '['; sed '$$!s/$$/,/' build/bench.ndjson; echo ']'; } >build/bench.json
-	@go run ./cmd/sallyport bench-table build/bench.json
+	@sed -E 's/.*"name":"([^"]*)","unit":"([^"]*)","ours":([^,]*),"peer":([^,]*),"peer_name":"([^"]*)","ratio":([^}]*).*/\1\t\2\t\3\t\4\t\5\t\6/' build/bench.ndjson | \
+	awk -F'\t' 'BEGIN{printf "%-52s %12s %12s  %-28s %7s\n","what","ours","peer","peer is","ratio"}{printf "%-52s %9.3g %-3s %8.3g %-3s  %-28s %6.2fx\n",$$1,$$3,$$2,$$4,$$2,$$5,$$6}'
+
+.PHONY: conformance
+conformance: build ## the MCP conformance suite (npm) against the real transports
+	@.ci/conformance
+
+.PHONY: soak
+soak: deps ## 30,000 open sessions and 64 busy agents, on loopback, with figures
+	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -run HalfOpen -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
 
 .PHONY: clean
 clean: ## remove what was built

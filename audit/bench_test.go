@@ -121,6 +121,43 @@ func benchAppend(b *testing.B, callers int, d time.Duration) {
 	report(b, name("p99"), "ms", ours.p99, ours.p50, "own p50")
 }
 
+// BenchmarkCall is one call at a time: intent and outcome, beside two appends
+// with fdatasync.
+func BenchmarkCall(b *testing.B) {
+	for range b.N {
+		l, err := Open(b.TempDir(), quiet())
+		require.NoError(b, err)
+		ours := drive(1, 1500*time.Millisecond, func(_, n int) {
+			r := benchRecord(n)
+			r.Kind, r.Status = KindIntent, ""
+			intent, err := l.Append(context.Background(), r)
+			if err == nil {
+				_, err = l.Append(context.Background(), Record{Kind: KindOutcome, Intent: &intent, Status: StatusOK, Took: time.Millisecond})
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		})
+		require.NoError(b, l.Close())
+		f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
+		require.NoError(b, err)
+		line := make([]byte, 800)
+		bare := drive(1, 1500*time.Millisecond, func(int, int) {
+			for range 2 {
+				_, err := f.Write(line)
+				if err == nil {
+					err = syscall.Fdatasync(int(f.Fd()))
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		require.NoError(b, f.Close())
+		report(b, "call, intent and outcome, p50", "ms", ours.p50, bare.p50, "2 × append+fdatasync")
+	}
+}
+
 // driveBbolt stores each record in an Update of its own.
 func driveBbolt(b *testing.B, callers int, d time.Duration, raw []byte) load {
 	db, err := bbolt.Open(filepath.Join(b.TempDir(), "plain.db"), 0o600, nil)

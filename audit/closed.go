@@ -52,7 +52,7 @@ func forgetClosed(dir string) error {
 }
 
 // closed holds the newest segment against closedFile, where there is one.
-func (v *verification) closed(seg segment) {
+func (v *verification) closed(seg segment, got sealedDetail) {
 	bad := func(status VerifyStatus, format string, args ...any) {
 		v.problem(status, seg.first, format, args...)
 	}
@@ -71,7 +71,6 @@ func (v *verification) closed(seg segment) {
 	}
 	lines := strings.Split(n.Text, "\n")
 	name := filepath.Base(seg.path)
-	got := digestSegment(context.Background(), seg)
 	switch {
 	case len(lines) != 5 || lines[0] != v.reader.keys.origin+"/closed":
 		bad(VerifyTampered, "the note on how the log was closed is about something else")

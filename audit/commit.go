@@ -28,7 +28,9 @@ type waiter struct {
 	signer note.Signer // the key that this record introduces
 	seq    Seq
 	err    error
-	wake   chan bool // true: lead the next commit; false: done
+	// identity is what an outcome takes over from this intent.
+	identity *Record
+	wake     chan bool // true: lead the next commit; false: done
 }
 
 // queue gathers records while a commit runs. The first to find no leader leads;
@@ -97,7 +99,8 @@ func (q *queue) close() bool {
 
 // Append redacts r, gives it a place and stores it. It returns once the record
 // is on the disk together with a signed checkpoint that covers it. An outcome
-// must name an open intent. Once the record has entered, an ended ctx no longer
+// must name an open intent, and takes who, where and what from it where its own
+// fields are empty. Once the record has entered, an ended ctx no longer
 // takes it back; a caller that must record an outcome passes a ctx that lives.
 func (l *Log) Append(ctx context.Context, r Record) (Seq, error) {
 	return l.append(ctx, r, nil)
@@ -108,8 +111,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
 	if with == nil { // what the log says itself has keys and digests that look like secrets
+		if ownEvent(r.Event) {
+			return 0, fmt.Errorf("append to the audit log: the event %q is the log's own", r.Event)
+		}
 		l.redactRecord(&r)
 	}
+	l.calls.complete(&r)
 	w, err := prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
@@ -135,6 +142,12 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	return w.seq, nil
 }
 
+// ownEvent reports whether verify acts on an event, so that only the log itself
+// may tell of it.
+func ownEvent(event string) bool {
+	return event == eventSealed || event == eventEpoch || event == eventRetired
+}
+
 // prepare does what needs no place in the log: it checks and encodes.
 func prepare(r Record) (*waiter, error) {
 	switch r.Kind {
@@ -150,7 +163,11 @@ func prepare(r Record) (*waiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}, nil
+	w := &waiter{body: body, kind: r.Kind, intent: r.Intent, wake: make(chan bool, 1)}
+	if r.Kind == KindIntent {
+		w.identity = identityOf(&r)
+	}
+	return w, nil
 }
 
 // appendAll stores records in one commit, before anybody else can append.
@@ -277,8 +294,10 @@ func (l *Log) store(batch []*waiter) error {
 		switch w.kind {
 		case KindIntent:
 			l.pending[w.seq] = struct{}{}
+			l.calls.begin(w.seq, w.identity)
 		case KindOutcome:
 			delete(l.pending, *w.intent)
+			l.calls.end(*w.intent)
 		}
 		if w.sealed != nil {
 			l.unsealed = l.unsealed.without(*w.sealed)
@@ -294,6 +313,9 @@ func (l *Log) store(batch []*waiter) error {
 }
 
 func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byte, error) {
+	if !l.space.low {
+		l.ahead.reserve(tx.Size())
+	}
 	records, hashes, open := tx.Bucket(bucketRecords), tx.Bucket(bucketHashes), tx.Bucket(bucketOpen)
 	records.FillPercent, hashes.FillPercent = 1, 1 // keys only grow
 	var added []tlog.Hash
@@ -342,15 +364,19 @@ func (l *Log) turn() {
 	if l.bytes < l.opt.SegmentBytes && l.opt.Now().Sub(l.born) < l.opt.SegmentAge {
 		return
 	}
-	old, first := l.db, l.segs[len(l.segs)-1].first
-	if err := l.startSegment(append(slices.Clip(l.unsealed), first)); err != nil {
+	segs, _ := l.segments()
+	old, first := l.db, segs[len(segs)-1].first
+	next, err := l.prepareSegment(append(slices.Clip(l.unsealed), first))
+	if err != nil {
 		l.opt.Logger.Warn("the audit log could not start a segment and keeps the old one", "err", err)
 		return
 	}
-	err := old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, sealedMark) })
+	// Readers learn of the next segment when the old file has come to rest.
+	err = old.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keySealed, sealedMark) })
 	if cerr := old.Close(); err == nil {
 		err = cerr
 	}
+	l.adopt(next)
 	if err != nil {
 		l.opt.Logger.Warn("close a full segment of the audit log", "err", err)
 		return

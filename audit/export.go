@@ -84,11 +84,12 @@ func (r *Reader) exportJSONL(ctx context.Context, w io.Writer, f Filter) error {
 	if err := enc.Encode(Proof{Size: cp.size, Checkpoint: string(signed), Keys: r.publicKeys()}); err != nil {
 		return err
 	}
-	return r.each(ctx, f, func(rec Record) error {
-		if int64(rec.Seq) >= cp.size {
+	hashes := &manyHashes{r, map[int64]tlog.Hash{}}
+	return r.eachStored(ctx, f, func(seq Seq, raw []byte) error {
+		if int64(seq) >= cp.size {
 			return nil // younger than the checkpoint
 		}
-		p, err := r.proveIn(cp, rec.Seq)
+		p, err := proveRaw(cp, seq, raw, hashes)
 		if err != nil {
 			return err
 		}

@@ -128,19 +128,17 @@ func (r *Reader) ocsf(rec *Record) ocsfEvent {
 
 // ocsfActivity tells create, read, update or delete from what a call did.
 func ocsfActivity(r *Record) int {
-	for _, c := range r.Changes {
-		switch c.Kind {
-		case "added":
-			return 1
-		case "removed":
-			return 4
-		}
-		return 3
-	}
-	if r.Tier == "L0" {
+	switch {
+	case len(r.Changes) == 0 && r.Tier == "L0":
 		return 2
+	case len(r.Changes) == 0:
+		return 99
+	case r.Changes[0].Kind == "added":
+		return 1
+	case r.Changes[0].Kind == "removed":
+		return 4
 	}
-	return 99
+	return 3
 }
 
 func ocsfStatus(s Status) int {

@@ -17,9 +17,8 @@ import (
 // denied push and a command that still runs.
 func sessionLog(t *testing.T) *Log {
 	t.Helper()
-	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	o := quiet()
-	o.Now = func() time.Time { now = now.Add(time.Second); return now }
+	o.Now = (&clock{at: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), step: time.Second}).now
 	l := openTest(t, t.TempDir(), o)
 	who := Record{Session: "s1", Agent: "claude-code", User: "dev", Client: "claude/2"}
 	with := func(r Record) Record {

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"bytes"
+	"encoding/base64"
 	"regexp"
 	"strings"
 )
@@ -119,6 +121,10 @@ var formats = []format{
 	{"jwt", "eyJ", dotted, 40},
 }
 
+// shortestFormat is a lower bound of what formats and shapes match: a URL with
+// one-letter names, x://a:bcd@.
+const shortestFormat = 10
+
 // shapes are the secrets that a prefix alone does not tell. Group 1, where there
 // is one, is the secret. Each has a literal that every match contains.
 var shapes = []struct {
@@ -131,12 +137,16 @@ var shapes = []struct {
 	{"header", "earer ", regexp.MustCompile(`\b[Bb]earer ([A-Za-z0-9._~+/=-]{8,})`)},
 	{"header", "asic ", regexp.MustCompile(`\b[Bb]asic ([A-Za-z0-9+/]{12,}={0,2})`)},
 	{"header", "oken ", regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?token ([^\s"']{8,})`)},
+	{"header", "ookie:", regexp.MustCompile(`(?i)\bcookie:[ \t]*([^\s"'` + "`" + `][^\n"'` + "`" + `]{7,})`)},
 	{"netrc", "password ", regexp.MustCompile(`\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`)},
 	{"userpass", "-u", regexp.MustCompile(`\bcurl\b[^\n|;]*?\s(?:-u|--user)[ =]?["']?[^\s:"']+:([^\s"']{3,})`)},
 	{"telegram", ":AA", regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b`)},
 }
 
 func findFormats(text string, hits []hit) []hit {
+	if len(text) < shortestFormat {
+		return hits
+	}
 	for i := range formats {
 		hits = formats[i].find(text, hits)
 	}
@@ -150,12 +160,18 @@ func findFormats(text string, hits []hit) []hit {
 			if len(m) > 2 {
 				from, to = m[2], m[3]
 			}
-			if !harmlessValue(text[from:to]) {
+			if !harmlessValue(text[from:to]) && (s.literal != "asic " || basicAuth(text[from:to])) {
 				hits = append(hits, hit{from, to, s.rule})
 			}
 		}
 	}
 	return hits
+}
+
+// basicAuth reports whether a text is base64 of user:password.
+func basicAuth(text string) bool {
+	plain, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && bytes.IndexByte(plain, ':') > 0
 }
 
 func (f *format) find(text string, hits []hit) []hit {

@@ -90,24 +90,32 @@ type indexes struct {
 	kept map[Seq]found
 }
 
-// lookup lists the records of segment i that have all terms and are in [since,
-// until) as far as the segment's oldest and newest tell. Without terms it tells
-// only whether to look into the segment at all.
-func (r *Reader) lookup(ctx context.Context, i int, f *Filter, terms []uint64) (list []Seq, look bool, err error) {
-	if len(terms) == 0 && f.Since.IsZero() && f.Until.IsZero() {
-		return nil, true, nil
+// how says how a query goes through a segment.
+type how int
+
+const (
+	pass   how = iota // nothing can be there
+	scan              // every record is looked at
+	listed            // those that the index lists
+)
+
+// lookup lists the records of segment i that have all terms, and tells from the
+// segment's oldest and newest record whether it is worth a look. A Reader that
+// does not stay has no index of the newest segment and scans it.
+func (r *Reader) lookup(ctx context.Context, i int, f *Filter, terms []uint64) ([]Seq, how, error) {
+	if len(terms) == 0 && f.Since.IsZero() && f.Until.IsZero() || r.isNewest(i) && !r.isLive() {
+		return nil, scan, nil
 	}
 	r.indexes.mu.Lock()
 	defer r.indexes.mu.Unlock()
 	ix, err := r.index(ctx, i)
 	if err != nil || ix.outside(f.Since, f.Until) {
-		return nil, false, err
+		return nil, pass, err
 	}
 	if len(terms) == 0 {
-		return nil, true, nil
+		return nil, scan, nil
 	}
-	list = ix.find(terms)
-	return list, len(list) > 0, nil
+	return ix.find(terms), listed, nil
 }
 
 // index returns the index of segment i. The caller holds the lock.

@@ -20,8 +20,7 @@ func TestIndexFindsWhatAScanFinds(t *testing.T) {
 	o := quiet()
 	o.SegmentBytes = 60 << 10
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	now := start
-	o.Now = func() time.Time { now = now.Add(time.Second); return now }
+	o.Now = (&clock{at: start, step: time.Second}).now
 	l := openTest(t, dir, o)
 	pick := func(prefix string, n int) string { return fmt.Sprint(prefix, rand.IntN(n)) }
 	for n := range 1500 {

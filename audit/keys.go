@@ -65,35 +65,61 @@ func (r *keyRing) add(public string) error {
 	return nil
 }
 
-// loadKeys reads the keys of dir; with create it makes those of a new log.
-func loadKeys(dir string, create bool) (keys, error) {
-	path := func(name string) string { return filepath.Join(dir, name) }
-	if _, err := os.Stat(path(signingKeyFile)); errors.Is(err, fs.ErrNotExist) && create {
+// loadKeys reads the keys of a log that is opened for writing, making those of a
+// new one.
+func loadKeys(dir string) (keys, error) {
+	path := filepath.Join(dir, signingKeyFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := createKeys(dir); err != nil {
 			return keys{}, err
 		}
 	}
-	var k keys
-	text, err := os.ReadFile(path(signingKeyFile))
+	k, err := loadPublicKeys(dir)
 	if err != nil {
-		return keys{}, fmt.Errorf("read the log's signing key: %w; restore it from a backup of %s", err, dir)
+		return keys{}, err
+	}
+	if k.redact == nil {
+		return keys{}, fmt.Errorf("read the log's redaction key: %s is missing; restore it from a backup", filepath.Join(dir, redactionKeyFile))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return keys{}, fmt.Errorf("read the log's signing key: %w", err)
 	}
 	if k.signer, err = note.NewSigner(strings.TrimSpace(string(text))); err != nil {
-		return keys{}, fmt.Errorf("read the log's signing key %s: %w", path(signingKeyFile), err)
+		return keys{}, fmt.Errorf("read the log's signing key %s: %w", path, err)
 	}
-	k.origin = k.signer.Name()
-	if text, err = os.ReadFile(path(publicKeysFile)); err != nil {
-		return keys{}, fmt.Errorf("read the log's public keys: %w", err)
+	if k.signer.Name() != k.origin {
+		return keys{}, fmt.Errorf("read the log's signing key: %s is of another log", path)
+	}
+	return k, nil
+}
+
+// loadPublicKeys reads what is needed to read and verify a log. A copy for an
+// auditor may lack the redaction key; then Digest and placeholders have a key
+// of their own.
+func loadPublicKeys(dir string) (keys, error) {
+	var k keys
+	text, err := os.ReadFile(filepath.Join(dir, publicKeysFile))
+	if err != nil {
+		return keys{}, fmt.Errorf("read the log's public keys: %w; restore them from a backup", err)
 	}
 	k.public = strings.Fields(string(text))
 	if k.known, err = newKeyRing(k.public); err != nil {
-		return keys{}, fmt.Errorf("read the log's public keys %s: %w", path(publicKeysFile), err)
+		return keys{}, fmt.Errorf("read the log's public keys: %w", err)
 	}
-	if text, err = os.ReadFile(path(redactionKeyFile)); err != nil {
-		return keys{}, fmt.Errorf("read the log's redaction key: %w", err)
+	if len(k.known.list) == 0 {
+		return keys{}, fmt.Errorf("read the log's public keys: %s is empty", filepath.Join(dir, publicKeysFile))
 	}
-	if k.redact, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(k.redact) < 16 {
-		return keys{}, fmt.Errorf("read the log's redaction key %s: it is not 16 bytes or more in hex", path(redactionKeyFile))
+	k.origin = k.known.list[0].Name()
+	text, err = os.ReadFile(filepath.Join(dir, redactionKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err == nil {
+		k.redact, err = hex.DecodeString(strings.TrimSpace(string(text)))
+	}
+	if err != nil || len(k.redact) < 16 {
+		return keys{}, fmt.Errorf("read the log's redaction key: %s is damaged; restore it from a backup", filepath.Join(dir, redactionKeyFile))
 	}
 	return k, nil
 }

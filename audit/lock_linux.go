@@ -31,7 +31,7 @@ func lockDir(dir string) (io.Closer, error) {
 
 // lockHeld reports whether some process has the log's lock.
 func lockHeld(dir string) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 // Options adjust a log. The zero value is the default of every field.
 type Options struct {
-	Now          func() time.Time // time.Now
+	Now          func() time.Time // time.Now; may be called concurrently
 	SegmentBytes int64            // stored bytes that end a segment; 64 MiB
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
@@ -91,6 +92,7 @@ type Log struct {
 	start  time.Time
 
 	queue queue
+	calls running
 
 	// What follows belongs to whoever leads a commit.
 	db      *bbolt.DB
@@ -101,6 +103,7 @@ type Log struct {
 	bytes   int64     // stored in the newest segment
 	stopped error
 	space   space
+	ahead   ahead
 
 	unsealed  unsealed
 	sealer    *sealer
@@ -136,7 +139,7 @@ func Open(dir string, o Options) (*Log, error) {
 }
 
 func open(dir string, o Options) (*Log, error) {
-	k, err := loadKeys(dir, true)
+	k, err := loadKeys(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -166,37 +169,51 @@ func open(dir string, o Options) (*Log, error) {
 
 // found makes the first segment of a new log.
 func (l *Log) found() error {
-	return l.startSegment(nil)
+	next, err := l.prepareSegment(nil)
+	if err != nil {
+		return err
+	}
+	l.adopt(next)
+	return nil
 }
 
-// startSegment makes the next segment the one that is written to.
-func (l *Log) startSegment(left unsealed) error {
+// nextSegment is one that is made and not yet written to.
+type nextSegment struct {
+	segment
+	db *bbolt.DB
+	carried
+}
+
+// prepareSegment makes the segment that starts where the log ends.
+func (l *Log) prepareSegment(left unsealed) (nextSegment, error) {
 	previous := l.head // so that the checkpoint after a new key keeps both signatures
 	if previous == nil {
 		var err error
 		if previous, err = (checkpoint{l.keys.origin, l.tree.size, l.tree.root()}).sign(l.keys.signer); err != nil {
-			return err
+			return nextSegment{}, err
 		}
 	}
-	var open []Seq
-	for seq := range l.pending {
-		open = append(open, seq)
-	}
-	db, seg, err := createSegment(l.dir, &l.opt, carried{&l.tree, previous, open, left})
-	if err != nil {
-		return err
-	}
-	l.db, l.head, l.born, l.bytes, l.unsealed = db, previous, l.opt.Now(), 0, left
+	c := carried{&l.tree, previous, slices.Sorted(maps.Keys(l.pending)), left}
+	db, seg, err := createSegment(l.dir, &l.opt, c)
+	return nextSegment{seg, db, c}, err
+}
+
+// adopt makes a segment the one that is written to.
+func (l *Log) adopt(n nextSegment) {
+	l.db, l.head, l.born, l.bytes, l.unsealed = n.db, n.previous, l.opt.Now(), 0, n.unsealed
+	l.writeAhead(n.segment)
 	l.mu.Lock()
-	l.segs = append(l.segs[:len(l.segs):len(l.segs)], seg)
-	l.live = db
+	l.segs = append(slices.Clip(l.segs), n.segment)
+	l.live = n.db
 	l.mu.Unlock()
-	return nil
 }
 
 // resume opens the newest segment and takes up the tree where it ends.
 func (l *Log) resume() error {
 	seg := l.segs[len(l.segs)-1]
+	if err := checkPages(seg.path); err != nil {
+		return fmt.Errorf("the newest segment %s is damaged: %w; run `sallyport audit verify`, and restore it from a backup", filepath.Base(seg.path), err)
+	}
 	db, err := openSegment(seg.path, l.opt.boltOptions())
 	if err != nil {
 		return err
@@ -207,7 +224,25 @@ func (l *Log) resume() error {
 		return fmt.Errorf("%w; run `sallyport audit verify`", err)
 	}
 	l.db = db
+	l.writeAhead(seg)
 	return nil
+}
+
+// writeAhead begins to keep room in a segment. It is only for speed, so that a
+// failure is none.
+func (l *Log) writeAhead(seg segment) {
+	l.ahead.close()
+	var end int64
+	err := l.db.View(func(tx *bbolt.Tx) error {
+		end = tx.Size()
+		return nil
+	})
+	if err == nil {
+		err = l.ahead.open(seg.path, end)
+	}
+	if err != nil {
+		l.opt.Logger.Warn("the audit log's segment gets no room ahead", "err", err)
+	}
 }
 
 func (l *Log) takeUp(tx *bbolt.Tx, seg segment) error {
@@ -267,6 +302,9 @@ func (l *Log) recover() error {
 	for _, first := range left {
 		l.startSeal(first)
 	}
+	// The newest segment's index is made now, so that the first ByKey need not
+	// wait for it. A failure shows in the search that needs it.
+	l.sealer.begin(func() { _, _ = l.ByKey(l.sealer.ctx, l.boot, "none") })
 	return nil
 }
 
@@ -281,9 +319,11 @@ func (l *Log) Close() error {
 	l.live = nil
 	l.mu.Unlock()
 	l.tails.close()
+	l.ahead.close()
 	err := l.db.Close()
 	if err == nil && l.stopped == nil {
-		err = l.leaveClosed(l.segs[len(l.segs)-1].path)
+		segs, _ := l.segments()
+		err = l.leaveClosed(segs[len(segs)-1].path)
 	}
 	if aerr := l.anchoring.close(); err == nil {
 		err = aerr

@@ -20,6 +20,26 @@ func quiet() Options {
 	return Options{Logger: slog.New(slog.DiscardHandler), MinFree: -1, Ballast: -1}
 }
 
+// clock is the time of a test: it goes on by step each time it is asked.
+type clock struct {
+	mu   sync.Mutex
+	at   time.Time
+	step time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(c.step)
+	return c.at
+}
+
+func (c *clock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
 func openTest(t *testing.T, dir string, o Options) *Log {
 	t.Helper()
 	l, err := Open(dir, o)
@@ -63,12 +83,13 @@ func TestAppendAndReadBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	l := openTest(t, dir, quiet())
 	intent := add(t, l, Record{Kind: KindIntent, Call: "c1", Session: "s1", Tool: "write_file", Rules: []string{"fs.write"}})
-	outcome := add(t, l, Record{Kind: KindOutcome, Intent: &intent, Call: "c1", Session: "s1", Status: StatusOK})
+	outcome := add(t, l, Record{Kind: KindOutcome, Intent: &intent, Tier: "L2", Status: StatusOK})
 	got, err := l.Get(outcome)
 	require.NoError(t, err)
 	assert.Equal(t, RecordVersion, got.Version)
 	assert.Equal(t, outcome, got.Seq)
 	assert.Equal(t, &intent, got.Intent)
+	assert.Equal(t, []string{"c1", "s1", "write_file", "L2"}, []string{got.Call, got.Session, got.Tool, got.Tier}, "taken from the intent")
 	assert.WithinDuration(t, time.Now(), got.Time, time.Minute)
 	assert.Len(t, got.Boot, 16)
 
@@ -114,6 +135,8 @@ func TestOutcomeNeedsItsIntent(t *testing.T) {
 	require.ErrorContains(t, err, "not open")
 	_, err = l.Append(ctx, Record{Kind: "note"})
 	require.ErrorContains(t, err, `kind "note" is unknown`)
+	_, err = l.Append(ctx, Record{Kind: KindEvent, Event: eventEpoch})
+	require.ErrorContains(t, err, "the log's own")
 }
 
 func TestRecoveryClosesOpenIntents(t *testing.T) {

@@ -11,8 +11,10 @@ import (
 
 // metaPage is what we need of one of the two meta pages of a bbolt file.
 type metaPage struct {
-	txid uint64
-	end  int64 // bytes of the file that are in use
+	txid     uint64
+	root     uint64 // page
+	pageSize int64
+	end      int64 // bytes of the file that are in use
 }
 
 var errMetaPage = errors.New("is damaged")
@@ -38,24 +40,136 @@ func readMetaPage(f *os.File, i int64) (metaPage, error) {
 	if !intact {
 		return metaPage{}, fmt.Errorf("meta page %d %w", i, errMetaPage)
 	}
+	if size <= 0 {
+		return metaPage{}, fmt.Errorf("meta page %d %w", i, errMetaPage)
+	}
 	return metaPage{
-		txid: binary.NativeEndian.Uint64(page[64:]),
-		end:  int64(binary.NativeEndian.Uint64(page[56:])) * int64(binary.NativeEndian.Uint32(page[24:])),
+		txid:     binary.NativeEndian.Uint64(page[64:]),
+		root:     binary.NativeEndian.Uint64(page[32:]),
+		pageSize: size,
+		end:      int64(binary.NativeEndian.Uint64(page[56:])) * size,
 	}, nil
 }
 
-// checkMetaPages looks at both of a file's meta pages. bbolt goes on with the
-// older one when the newer is damaged, which silently undoes a commit.
-func checkMetaPages(path string) error {
+// checkPages walks the pages of a closed segment without bbolt, which trusts
+// what it reads: on a damaged or crafted file it could follow a size out of the
+// page into other memory. Both meta pages must be intact too: bbolt goes on with
+// the older one when the newer is damaged, which silently undoes a commit.
+func checkPages(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	w := pageWalk{f: f, seen: map[uint64]bool{}}
 	for i := range int64(2) {
-		if _, err := readMetaPage(f, i); err != nil {
+		m, err := readMetaPage(f, i)
+		if err != nil {
 			return fmt.Errorf("%w: the last commit may be undone", err)
+		}
+		if m.txid >= w.meta.txid {
+			w.meta = m
+		}
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size() < w.meta.end {
+		return errors.New("the file is shorter than its pages")
+	}
+	return w.page(w.meta.root, true)
+}
+
+const (
+	pageHeader  = 16
+	pageElement = 16
+	flagBranch  = 1
+	flagLeaf    = 2
+	flagBucket  = 1 // of an element
+)
+
+// pageWalk visits each page of a bbolt file once.
+type pageWalk struct {
+	f    *os.File
+	meta metaPage
+	seen map[uint64]bool
+}
+
+func (w *pageWalk) page(id uint64, top bool) error {
+	damaged := fmt.Errorf("page %d is damaged", id)
+	count := uint64(w.meta.end / w.meta.pageSize)
+	if id < 2 || id >= count || w.seen[id] {
+		return damaged
+	}
+	w.seen[id] = true
+	head := make([]byte, pageHeader)
+	if _, err := w.f.ReadAt(head, int64(id)*w.meta.pageSize); err != nil {
+		return err
+	}
+	overflow := uint64(binary.NativeEndian.Uint32(head[12:]))
+	if binary.NativeEndian.Uint64(head) != id || id+overflow >= count {
+		return damaged
+	}
+	body := make([]byte, int64(overflow+1)*w.meta.pageSize)
+	if _, err := w.f.ReadAt(body, int64(id)*w.meta.pageSize); err != nil {
+		return err
+	}
+	return w.elements(body, top, damaged)
+}
+
+// elements checks the entries of a page, or of a small bucket that lies in
+// another's page.
+func (w *pageWalk) elements(body []byte, top bool, damaged error) error {
+	if len(body) < pageHeader {
+		return damaged
+	}
+	flags, count := binary.NativeEndian.Uint16(body[8:]), int(binary.NativeEndian.Uint16(body[10:]))
+	if flags != flagBranch && flags != flagLeaf || pageHeader+count*pageElement > len(body) {
+		return damaged
+	}
+	for i := range count {
+		at := pageHeader + i*pageElement
+		e := body[at : at+pageElement]
+		number := func(i int) int64 { return int64(binary.NativeEndian.Uint32(e[i:])) }
+		if flags == flagBranch {
+			if int64(at)+number(0)+number(4) > int64(len(body)) {
+				return damaged
+			}
+			if err := w.page(binary.NativeEndian.Uint64(e[8:]), top); err != nil {
+				return err
+			}
+			continue
+		}
+		start := int64(at) + number(4) + number(8)
+		if start+number(12) > int64(len(body)) {
+			return damaged
+		}
+		if number(0) == 0 {
+			continue
+		}
+		if err := w.bucket(body[start:start+number(12)], top && number(0) == flagBucket, damaged); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// bucket follows a bucket's value: its root page, its sequence and, when it is
+// small, its page itself. Segments have no buckets in buckets.
+func (w *pageWalk) bucket(value []byte, allowed bool, damaged error) error {
+	if !allowed || len(value) < 16 {
+		return damaged
+	}
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		if len(value) != 16 {
+			return damaged
+		}
+		return w.page(root, false)
+	}
+	inner := value[16:]
+	if len(inner) < pageHeader || binary.NativeEndian.Uint16(inner[8:]) != flagLeaf {
+		return damaged
+	}
+	return w.elements(inner, false, damaged)
 }

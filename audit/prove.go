@@ -48,7 +48,11 @@ func (r *Reader) proveIn(cp checkpoint, seq Seq) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	path, err := tlog.ProveRecord(cp.size, int64(seq), tlog.HashReaderFunc(r.readHashes))
+	return proveRaw(cp, seq, raw, tlog.HashReaderFunc(r.readHashes))
+}
+
+func proveRaw(cp checkpoint, seq Seq, raw []byte, hashes tlog.HashReader) (Proof, error) {
+	path, err := tlog.ProveRecord(cp.size, int64(seq), hashes)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -62,6 +66,62 @@ func (r *Reader) proveIn(cp checkpoint, seq Seq) (Proof, error) {
 	return p, nil
 }
 
+// manyHashes reads hashes for many proofs: what was read once is kept, and of
+// hashes that are missing it reads the neighbours too, which the next proofs ask for.
+type manyHashes struct {
+	r    *Reader
+	kept map[int64]tlog.Hash
+}
+
+// hashesKept bounds manyHashes.kept, to about 40 MB.
+const hashesKept = 1 << 19
+
+func (m *manyHashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		h, ok := m.kept[x]
+		if !ok {
+			if len(m.kept) > hashesKept {
+				clear(m.kept)
+			}
+			got, err := m.r.readHashes([]int64{x})
+			if err != nil {
+				return nil, err
+			}
+			h = got[0]
+			m.kept[x] = h
+			m.neighbours(x)
+		}
+		out[i] = h
+	}
+	return out, nil
+}
+
+// neighbours reads ahead in the segment that has index x.
+func (m *manyHashes) neighbours(x int64) {
+	segs, _ := m.r.segments()
+	level, n := tlog.SplitStoredHashIndex(x)
+	i := segmentOf(segs, Seq((n+1)<<level-1))
+	_ = m.r.view(i, func(tx *bbolt.Tx) error { // a failure shows where a hash is needed
+		c := tx.Bucket(bucketHashes).Cursor()
+		k, v := c.Seek(key(uint64(x)))
+		for range 8192 {
+			at, err := seqOf(k)
+			if err != nil || len(v) != tlog.HashSize {
+				return nil
+			}
+			m.kept[int64(at)] = tlog.Hash(v)
+			k, v = c.Next()
+		}
+		return nil
+	})
+}
+
+// segmentOf finds the segment that has or had a record; the first for any before.
+func segmentOf(segs []segment, seq Seq) int {
+	return max(sort.Search(len(segs), func(i int) bool { return segs[i].first > seq })-1, 0)
+}
+
 // readHashes reads stored hashes from whichever segments have them.
 func (r *Reader) readHashes(indexes []int64) ([]tlog.Hash, error) {
 	segs, _ := r.segments()
@@ -69,8 +129,8 @@ func (r *Reader) readHashes(indexes []int64) ([]tlog.Hash, error) {
 	for at, x := range indexes {
 		level, n := tlog.SplitStoredHashIndex(x)
 		writer := Seq((n+1)<<level - 1) // the record that completed this subtree
-		i := sort.Search(len(segs), func(i int) bool { return segs[i].first > writer }) - 1
-		bySegment[max(i, 0)] = append(bySegment[max(i, 0)], at) // before the first: on its edge
+		i := segmentOf(segs, writer)    // before the first: on its edge
+		bySegment[i] = append(bySegment[i], at)
 	}
 	out := make([]tlog.Hash, len(indexes))
 	for i, ats := range bySegment {

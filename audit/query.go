@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,16 +71,33 @@ func pathsOf(r *Record) []string {
 }
 
 // chunk is how many records of the newest segment are read before it is let go,
-// so that a slow fn never holds pages back from the writer. Older segments have
-// no writer.
+// so that a slow fn never holds pages back from the writer, nor a new writer from
+// opening the segment. Older segments have no writer.
 const chunk = 256
 
 // Select calls fn with the records that f chooses, in order, until fn returns
 // false. Records appended meanwhile are not seen. Every field of f but Text, Since and
 // Until is looked up in an index; the rest is read through.
 func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) error {
+	return r.run(ctx, &query{f: f, fn: func(rec *Record, _ []byte) bool { return fn(*rec) }})
+}
+
+// eachStored is Select with stored bytes, which are valid during the call, and a
+// function that can fail.
+func (r *Reader) eachStored(ctx context.Context, f Filter, fn func(Seq, []byte) error) error {
+	var failed error
+	err := r.run(ctx, &query{f: f, fn: func(rec *Record, raw []byte) bool {
+		failed = fn(rec.Seq, raw)
+		return failed == nil
+	}})
+	return errors.Join(failed, err)
+}
+
+// run gives q.fn the records that q.f chooses.
+func (r *Reader) run(ctx context.Context, q *query) error {
 	segs, size := r.segments()
-	q := query{r: r, f: &f, text: newTextMatch(f.Text), terms: f.terms(), left: f.Limit, fn: fn}
+	f := q.f
+	q.r, q.text, q.terms, q.needles, q.left = r, newTextMatch(f.Text), f.terms(), f.needles(), f.Limit
 	for n := range segs {
 		i := n
 		if f.Newest {
@@ -103,19 +122,20 @@ func (r *Reader) Select(ctx context.Context, f Filter, fn func(Record) bool) err
 
 // query is one Select under way.
 type query struct {
-	r     *Reader
-	f     *Filter
-	text  textMatch
-	terms []uint64
-	left  int // records that may still be given; 0 at the start means no limit
-	fn    func(Record) bool
-	stop  bool
+	r       *Reader
+	f       Filter
+	text    textMatch
+	terms   []uint64
+	needles [][]byte // what stored bytes of a chosen record contain
+	left    int      // records that may still be given; 0 at the start means no limit
+	fn      func(*Record, []byte) bool
+	stop    bool
 }
 
 // segment gives the chosen records of [from, to), which are all in segment i.
 func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
-	found, look, err := q.r.lookup(ctx, i, q.f, q.terms)
-	if err != nil || !look {
+	found, how, err := q.r.lookup(ctx, i, &q.f, q.terms)
+	if err != nil || how == pass {
 		return err
 	}
 	found = within(found, from, to)
@@ -123,7 +143,7 @@ func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
 		slices.Reverse(found)
 	}
 	next := func(b *bbolt.Bucket, most int) (raws [][]byte) {
-		if len(q.terms) > 0 {
+		if how == listed {
 			n := min(most, len(found))
 			for _, seq := range found[:n] {
 				raws = append(raws, b.Get(key(uint64(seq))))
@@ -139,7 +159,7 @@ func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
 
 // give hands records on in chunks, as next reads them.
 func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [][]byte) error {
-	live := q.r.isLiveSegment(i)
+	live := q.r.isNewest(i)
 	for more := true; more && !q.stop; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -154,7 +174,7 @@ func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [
 				raws := next(b, chunk)
 				more = len(raws) == chunk
 				for _, raw := range raws {
-					if !q.text.in(raw) {
+					if !q.text.in(raw) || !q.mayMatch(raw) {
 						continue
 					}
 					if live {
@@ -181,6 +201,31 @@ func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [
 	return ctx.Err()
 }
 
+// needles are quoted values that occur in every record that f chooses: much
+// cheaper to look for than to decode the record.
+func (f *Filter) needles() [][]byte {
+	var out [][]byte
+	for _, v := range []string{f.Event, f.Call, f.Key, f.Session, f.Agent, f.User, f.Tool, f.Tier, f.Verdict, string(f.Kind), string(f.Status), f.Rule} {
+		if v != "" {
+			out = append(out, quotedJSON(v))
+		}
+	}
+	if f.Path != "" {
+		quoted := quotedJSON(strings.TrimSuffix(f.Path, "/"))
+		out = append(out, quoted[:len(quoted)-1]) // more may follow
+	}
+	return out
+}
+
+func (q *query) mayMatch(raw []byte) bool {
+	for _, n := range q.needles {
+		if !bytes.Contains(raw, n) {
+			return false
+		}
+	}
+	return true
+}
+
 // one decodes a record and gives it on if it is chosen.
 func (q *query) one(raw []byte) error {
 	rec, err := Decode(raw)
@@ -191,7 +236,7 @@ func (q *query) one(raw []byte) error {
 		return nil
 	}
 	q.left--
-	q.stop = !q.fn(rec) || q.left == 0
+	q.stop = !q.fn(&rec, raw) || q.left == 0
 	return nil
 }
 
@@ -202,7 +247,8 @@ func readSpan(b *bbolt.Bucket, from, to Seq, most int, newest bool) ([][]byte, S
 	var raws [][]byte
 	c := b.Cursor()
 	if newest {
-		k, v := c.Seek(key(uint64(to)))
+		k, _ := c.Seek(key(uint64(to)))
+		v := []byte(nil)
 		if k == nil {
 			k, v = c.Last()
 		} else {

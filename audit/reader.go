@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"sync"
@@ -27,6 +28,7 @@ type Reader struct {
 	tails tails
 
 	indexes indexes
+	checked sync.Map // Seq of a segment -> error or nil: what checkPages said
 }
 
 func (r *Reader) init(dir string, o Options, k keys) {
@@ -49,7 +51,7 @@ func OpenReadOnly(dir string, o Options) (*Reader, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	k, err := loadKeys(dir, false)
+	k, err := loadPublicKeys(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
@@ -95,7 +97,23 @@ func (r *Reader) view(i int, fn func(*bbolt.Tx) error) error {
 			return err
 		}
 	}
+	if err := r.checkOnce(seg); err != nil {
+		return fmt.Errorf("read the log's segment %s: %w; run `sallyport audit verify`", filepath.Base(seg.path), err)
+	}
 	return viewSegment(seg, &r.opt, fn)
+}
+
+// checkOnce looks at a closed segment's pages before bbolt first opens it.
+func (r *Reader) checkOnce(seg segment) error {
+	if err, ok := r.checked.Load(seg.first); ok {
+		if err == nil {
+			return nil
+		}
+		return err.(error)
+	}
+	err := checkPages(seg.path)
+	r.checked.Store(seg.first, err)
+	return err
 }
 
 // Get returns the record with number seq.
@@ -201,11 +219,11 @@ func (l *Log) Tail(ctx context.Context, from Seq, fn func(Record) bool) error {
 	}
 }
 
-// isLiveSegment reports whether segment i is being written by this process.
-func (r *Reader) isLiveSegment(i int) bool {
+// isNewest reports whether segment i is the newest.
+func (r *Reader) isNewest(i int) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.live != nil && i == len(r.segs)-1
+	return i == len(r.segs)-1
 }
 
 // isLive reports whether the newest segment is being written by this process.

@@ -112,23 +112,42 @@ func unprintable(c rune) bool { return c < ' ' && c != '\n' && c != '\t' && c !=
 func (r *Reader) redactRecord(rec *Record) {
 	var pointers []string
 	v := reflect.ValueOf(rec).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		pointer := "/" + jsonName(f)
-		switch class := fieldClasses[f.Name]; {
-		case class == plain || v.Field(i).IsZero():
-		case class == name:
-			if text, changed := r.redactName(v.Field(i).String()); changed {
-				v.Field(i).SetString(text)
-				pointers = append(pointers, pointer)
+	for _, f := range looked {
+		field := v.Field(f.index)
+		switch {
+		case field.IsZero():
+		case f.class == name:
+			if text, changed := r.redactName(field.String()); changed {
+				field.SetString(text)
+				pointers = append(pointers, f.pointer)
 			}
 		default:
-			r.redactValue(v.Field(i), pointer, &pointers)
+			r.redactValue(field, f.pointer, &pointers)
 		}
 	}
 	if len(pointers) > 0 {
 		rec.Redacted = append(slices.Clip(rec.Redacted), pointers...)
 	}
+}
+
+// lookedAt is a field of Record that is not plain.
+type lookedAt struct {
+	index   int
+	pointer string
+	class   class
+}
+
+var looked = fieldsLookedAt()
+
+func fieldsLookedAt() []lookedAt {
+	var out []lookedAt
+	for i := range reflect.TypeFor[Record]().NumField() {
+		f := reflect.TypeFor[Record]().Field(i)
+		if c := fieldClasses[f.Name]; c != plain {
+			out = append(out, lookedAt{i, "/" + jsonName(f), c})
+		}
+	}
+	return out
 }
 
 func jsonName(f reflect.StructField) string {
@@ -226,10 +245,25 @@ func (r *Reader) redactNamed(name, text, pointer string, pointers *[]string) str
 	} else {
 		out, changed = r.redactText(text)
 	}
+	if len(out) > longestText {
+		out, changed = r.cut(out), true
+	}
 	if changed {
 		*pointers = append(*pointers, pointer)
 	}
 	return out
+}
+
+// longestText bounds one text in a record, in bytes. A whole file that was
+// written is better kept as its digest than twice in the log.
+const longestText = 256 << 10
+
+// cut keeps the beginning of a text and its keyed digest.
+func (r *Reader) cut(text string) string {
+	if inner, ok := encodedText(text); ok {
+		return base64.StdEncoding.EncodeToString([]byte(r.cut(inner)))
+	}
+	return clip(text, longestText/8) + fmt.Sprintf("[cut:%s:%d]", hex.EncodeToString(r.mac("cut", []byte(text))[:8]), len(text))
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

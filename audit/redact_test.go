@@ -52,6 +52,9 @@ func TestRedact(t *testing.T) {
 		{"pem", "x\n-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\ny", "MIIabc"},
 		{"jwt", "t eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "eyJzdWIi"},
 		{"random", "value q7Zx9Lm2Vb8Rt4Yw1Ks6Pd3Nf5Hg0J here", "q7Zx9Lm2Vb8Rt4Yw1Ks6Pd3Nf5Hg0J"},
+		{"header", "curl -H 'Cookie: sid=abcdef12345; b=2' x", "abcdef12345"},
+		{"name", "tool --api-key=abcdefghij", "abcdefghij"},
+		{"name", "apiKey: 'abcd efgh'", "abcd efgh"},
 		{"userpass", "curl -s -u admin:pa55word https://x", "pa55word"},
 	} {
 		got := l.Redact(c.text)
@@ -78,6 +81,10 @@ func TestRedactLeavesOrdinaryTextAlone(t *testing.T) {
 		"max_tokens: 4096, tokenizer = cl100k",
 		"export TOKEN=$GITHUB_TOKEN",
 		"password: ${PASSWORD}",
+		"getent passwd `whoami` | cut -d : -f 5",
+		"mysqldump --password --all-databases > file.sql",
+		"http2cipher_TLS_RSA_EXPORT_WITH_RC4_40_MD5 uint16 = 0x0003",
+		"The header carries HTTP Basic Authentication data",
 		"the token is checked before the password changes",
 		"https://example.com/path?x=1#frag",
 		"hmac-sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -120,4 +127,27 @@ func TestRecordIsRedactedBeforeItIsStored(t *testing.T) {
 		t.Error("the secret can be found")
 		return false
 	}))
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	t.Parallel()
+	l := openTest(t, t.TempDir(), quiet())
+	long := strings.Repeat("a line of a long file\n", 40000)
+	content, err := json.Marshal(map[string]any{"path": "x", "text": long, "content": []byte(long)})
+	require.NoError(t, err)
+	seq := add(t, l, Record{Kind: KindCall, Args: content, Error: long})
+	raw, err := l.raw(seq)
+	require.NoError(t, err)
+	assert.Less(t, len(raw), longestText)
+	got, err := l.Get(seq)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"/args/content", "/args/text", "/error"}, got.Redacted)
+	var args struct {
+		Text    string
+		Content []byte
+	}
+	require.NoError(t, json.Unmarshal(got.Args, &args))
+	assert.Equal(t, args.Text, string(args.Content), "base64 stays base64")
+	assert.Regexp(t, `…\[cut:[0-9a-f]{16}:880000\]$`, args.Text)
+	assert.Equal(t, long, l.Redact(long), "answers are not cut here")
 }

@@ -34,7 +34,8 @@ type sealer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	one    sync.Mutex
+	one    sync.Mutex // one segment at a time
+	start  sync.Mutex // nothing starts once stop was called
 }
 
 func newSealer() *sealer {
@@ -45,16 +46,31 @@ func newSealer() *sealer {
 
 // stop ends the work that is under way and waits for it.
 func (s *sealer) stop() {
+	s.start.Lock()
 	s.cancel()
+	s.start.Unlock()
 	s.work.Wait()
 }
 
-// start seals the segment that begins at first.
+// begin runs fn beside everything else, unless stop was called.
+func (s *sealer) begin(fn func()) {
+	s.start.Lock()
+	defer s.start.Unlock()
+	if s.ctx.Err() == nil {
+		s.work.Go(fn)
+	}
+}
+
+// startSeal seals the segment that begins at first.
 func (l *Log) startSeal(first Seq) {
-	l.sealer.work.Go(func() {
+	l.sealer.begin(func() {
 		l.sealer.one.Lock()
 		defer l.sealer.one.Unlock()
-		if err := l.seal(first); err != nil && l.sealer.ctx.Err() == nil {
+		err := l.seal(first)
+		if err == nil {
+			_, err = l.Retire(l.sealer.ctx)
+		}
+		if err != nil && l.sealer.ctx.Err() == nil {
 			l.opt.Logger.Warn("seal a full segment of the audit log; the next start tries again", "first", first, "err", err)
 		}
 	})

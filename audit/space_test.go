@@ -34,8 +34,7 @@ func TestFullDiskTakesOutcomesAndRefusesCalls(t *testing.T) {
 	dir := filepath.Join(disk, "log")
 	o := quiet()
 	o.Ballast = 1 << 20
-	now := time.Now()
-	o.Now = func() time.Time { now = now.Add(time.Second); return now } // each look at the disk is a new one
+	o.Now = (&clock{at: time.Now(), step: time.Second}).now // each look at the disk is a new one
 	l := openTest(t, dir, o)
 	big := json.RawMessage(`"` + strings.Repeat("some words ", 2000) + `"`)
 	var open []Seq

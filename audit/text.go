@@ -16,13 +16,10 @@ type textMatch struct {
 }
 
 func newTextMatch(text string) textMatch {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if text == "" || enc.Encode(text) != nil {
+	if text == "" {
 		return textMatch{}
 	}
-	quoted := bytes.TrimSpace(b.Bytes())
+	quoted := quotedJSON(text)
 	m := textMatch{want: quoted[1 : len(quoted)-1]}
 	for i, c := range m.want {
 		if rarity(c) > rarity(m.want[m.pivot]) {
@@ -32,6 +29,15 @@ func newTextMatch(text string) textMatch {
 	m.low = m.want[m.pivot]
 	m.high = upper(m.low)
 	return m
+}
+
+// quotedJSON is a text as encodeBody writes it.
+func quotedJSON(text string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // a string can always be encoded
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // rarity ranks bytes by how seldom they are in records of commands and paths.

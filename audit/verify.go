@@ -44,7 +44,8 @@ type Report struct {
 	First           Seq          `json:"first"` // oldest record that is kept
 	Root            string       `json:"root"`  // base64
 	AnchoredThrough int64        `json:"anchored_through"`
-	Problems        []Problem    `json:"problems"` // never nil
+	Retired         []Tombstone  `json:"retired,omitempty"` // tombstones in the records that are kept
+	Problems        []Problem    `json:"problems"`          // never nil
 }
 
 // Problem is one thing that is not as it must be.
@@ -73,11 +74,11 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	}
 	v.takeAnchors(append(kept, o.Anchors...))
 	segs, _ := r.segments()
-	digests := startDigests(ctx, segs)
+	checks := r.checkFiles(ctx, segs)
 	for i, seg := range segs {
-		v.segment(ctx, i, seg, i == len(segs)-1)
+		v.segment(ctx, i, seg, checks[i])
 	}
-	v.sealedFiles(segs, digests())
+	v.sealedFiles(segs, checks)
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("verify the audit log: %w", err)
 	}
@@ -167,16 +168,16 @@ func (v *verification) openCheckpoint(signed []byte) (checkpoint, error) {
 	return parseCheckpoint(n.Text)
 }
 
-func (v *verification) segment(ctx context.Context, i int, seg segment, last bool) {
+func (v *verification) segment(ctx context.Context, i int, seg segment, check *fileCheck) {
 	name := filepath.Base(seg.path)
-	live := last && v.reader.isLive()
-	if !live {
-		if err := checkMetaPages(seg.path); err != nil {
-			v.problem(VerifyTampered, seg.first, "segment %s: %v", name, err)
-		}
+	<-check.done
+	if check.last && !check.live {
+		v.closed(seg, check.digest)
 	}
-	if last && !live {
-		v.closed(seg)
+	if check.err != nil {
+		v.problem(VerifyTampered, seg.first, "segment %s cannot be read: %v", name, check.err)
+		v.broken = true
+		return
 	}
 	err := v.reader.view(i, func(tx *bbolt.Tx) error {
 		s, err := readState(tx)
@@ -187,7 +188,7 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, last boo
 		if err := v.records(ctx, tx, seg); err != nil {
 			return err
 		}
-		v.end(seg, s, last && !live)
+		v.end(seg, s, check.last && !check.live)
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {

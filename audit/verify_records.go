@@ -114,6 +114,8 @@ func (v *verification) follow(seq Seq, raw []byte) {
 		v.sawSealed(seq, raw)
 	case l.kind == KindEvent && bytes.Contains(raw, markEpoch):
 		v.sawEpoch(seq, raw)
+	case l.kind == KindEvent && bytes.Contains(raw, markRetired):
+		v.sawRetired(seq, raw)
 	}
 }
 
@@ -133,16 +135,16 @@ func (v *verification) sawSealed(seq Seq, raw []byte) {
 
 // sealedFiles holds the files of full segments against the digests that the log
 // keeps of them.
-func (v *verification) sealedFiles(segs []segment, digests map[Seq]sealedDetail) {
+func (v *verification) sealedFiles(segs []segment, checks []*fileCheck) {
 	for i, seg := range segs {
 		want, told := v.sealed[seg.first]
 		waits := slices.Contains(v.left, seg.first)
-		got, read := digests[seg.first]
+		got := checks[i].digest
 		switch {
 		case i == len(segs)-1:
 		case told == waits:
 			v.problem(VerifyTampered, seg.first, "the log does not tell the digest of segment %s", filepath.Base(seg.path))
-		case told && read && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
+		case told && !got.same(want) && !digestSegment(context.Background(), seg).same(want): // again: it may have been sealed meanwhile
 			v.problem(VerifyTampered, seg.first, "the file of segment %s was altered after it was full", filepath.Base(seg.path))
 		}
 	}
@@ -160,23 +162,34 @@ func digestSegment(ctx context.Context, seg segment) sealedDetail {
 	return sealedDetail{First: seg.first, Bytes: size, SHA256: sum}
 }
 
-// startDigests begins to digest all segments but the newest, beside the walk
-// over their records. Files that cannot be read are missing in the answer.
-func startDigests(ctx context.Context, segs []segment) func() map[Seq]sealedDetail {
-	out := map[Seq]sealedDetail{}
-	done := make(chan struct{})
+// fileCheck is what can be said of a segment's file before bbolt opens it.
+type fileCheck struct {
+	done   chan struct{}
+	last   bool
+	live   bool // being written: nothing is checked
+	digest sealedDetail
+	err    error
+}
+
+// checkFiles begins to check the files of all segments, beside the walk over
+// their records.
+func (r *Reader) checkFiles(ctx context.Context, segs []segment) []*fileCheck {
+	checks := make([]*fileCheck, len(segs))
+	for i := range segs {
+		last := i == len(segs)-1
+		checks[i] = &fileCheck{done: make(chan struct{}), last: last, live: last && r.isLive()}
+	}
 	go func() {
-		defer close(done)
-		for _, seg := range segs[:max(len(segs), 1)-1] {
-			if d := digestSegment(ctx, seg); d.SHA256 != "" {
-				out[seg.first] = d
+		for i, c := range checks {
+			if !c.live && ctx.Err() == nil {
+				c.err = checkPages(segs[i].path)
+				r.checked.Store(segs[i].first, c.err)
+				c.digest = digestSegment(ctx, segs[i])
 			}
+			close(c.done)
 		}
 	}()
-	return func() map[Seq]sealedDetail {
-		<-done
-		return out
-	}
+	return checks
 }
 
 // end holds a segment's last words against what was read.
@@ -209,6 +222,7 @@ func (v *verification) finish() Report {
 	for _, a := range v.anchors {
 		v.problem(VerifyTruncated, Seq(max(v.tree.size, 1)-1), "an anchor covers %d records and %d are there", a.size, v.tree.size)
 	}
+	v.retired()
 	rep := v.report
 	rep.Records = v.tree.size
 	root := v.tree.root()
@@ -234,11 +248,12 @@ type skimmed struct {
 }
 
 var (
-	markSeq    = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
-	markKind   = []byte(`"kind":"`)
-	markIntent = []byte(`"intent":`)
-	markSealed = []byte(`"event":"` + eventSealed + `"`)
-	markEpoch  = []byte(`"event":"` + eventEpoch + `"`)
+	markSeq     = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
+	markKind    = []byte(`"kind":"`)
+	markIntent  = []byte(`"intent":`)
+	markSealed  = []byte(`"event":"` + eventSealed + `"`)
+	markRetired = []byte(`"event":"` + eventRetired + `"`)
+	markEpoch   = []byte(`"event":"` + eventEpoch + `"`)
 )
 
 // skim reads the fixed start of a stored record. A quote inside of a string is

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -100,16 +99,19 @@ func wantsAll(m *mcp.Meta) bool {
 	return on
 }
 
-// waitTime is the wait_ms argument of tools that have one: how long the caller
-// lets the call wait for a person.
-func waitTime(a tools.Args) time.Duration {
-	var w struct {
-		Wait int64 `json:"wait_ms"`
-	}
-	if json.Unmarshal(a.Canonical(), &w) != nil {
+// MetaWait in a request's _meta is how many milliseconds the caller lets the call
+// wait for a person before it answers pending.
+const MetaWait = "sallyport/wait_ms"
+
+// maxWait bounds a wait; hosts give up on a silent call long before.
+const maxWait = time.Hour
+
+func waitOf(m *mcp.Meta) time.Duration {
+	if m == nil {
 		return 0
 	}
-	return time.Duration(w.Wait) * time.Millisecond
+	ms, _ := m.AdditionalFields[MetaWait].(float64)
+	return min(max(0, time.Duration(ms)*time.Millisecond), maxWait)
 }
 
 func denied(d policy.Decision) tools.Answer {

@@ -29,7 +29,10 @@ type attempt struct {
 type call struct {
 	id       string
 	peer     *Peer
-	client   string // what the client calls itself
+	client   string        // what the client calls itself
+	key      string        // what the client calls this call
+	trace    string        // W3C trace id
+	wait     time.Duration // how long the caller lets it wait for a person
 	begun    time.Time
 	tool     tools.Tool
 	args     tools.Args
@@ -49,13 +52,22 @@ type call struct {
 // call leads one call along its way: plan, judge, ask, record, run, judge the
 // effects, record, answer.
 func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
-	c := &call{id: s.o.ID(), peer: p, client: clientOf(ctx), begun: s.o.Now(), status: audit.StatusInvalid, wantsAll: wantsAll(a.meta)}
+	c := s.begin(ctx, p, a)
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
 	if err := plan(c, a); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
+	done, err := s.once(ctx, c, func() *call { return s.guarded(ctx, c, a) })
+	if err != nil {
+		return s.refuse(ctx, c, a, err)
+	}
+	return done
+}
+
+// guarded is the way of a planned call past the gate.
+func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 	c.judged = judged(c)
 	if err := s.limit(c); err != nil {
 		return s.refuse(ctx, c, a, err)
@@ -68,11 +80,20 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 		return s.refuse(ctx, c, a, err)
 	}
 	if err := s.intend(ctx, c); err != nil {
+		s.settled(c, "not run")
 		return s.refuse(ctx, c, a, err)
 	}
 	s.run(ctx, c)
 	s.effects(ctx, c)
 	return s.finish(ctx, c)
+}
+
+// begin is a call that has got nowhere yet.
+func (s *Server) begin(ctx context.Context, p *Peer, a attempt) *call {
+	return &call{
+		id: s.o.ID(), peer: p, client: clientOf(ctx), key: keyOf(a.meta), trace: traceOf(ctx), begun: s.o.Now(),
+		wait: waitOf(a.meta), wantsAll: wantsAll(a.meta), status: audit.StatusInvalid,
+	}
 }
 
 // frozen refuses every call of an agent that a person has stopped.
@@ -105,13 +126,13 @@ func plan(c *call, a attempt) error {
 		return err
 	}
 	defer ws.Close()
-	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists})
+	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve})
 	return err
 }
 
 // limit stops an agent that runs in circles or too fast.
 func (s *Server) limit(c *call) error {
-	ok, v := s.o.Limits.Admit(c.begun, c.key(), s.o.Log.Digest(c.args.Canonical()))
+	ok, v := s.o.Limits.Admit(c.begun, c.counted(), s.o.Log.Digest(c.args.Canonical()))
 	c.judged.Session = s.o.Limits.Session(c.peer.Session)
 	if ok {
 		return nil
@@ -121,8 +142,8 @@ func (s *Server) limit(c *call) error {
 	return errStopped
 }
 
-// key is whose call of what this is, for the limits.
-func (c *call) key() limits.Key {
+// counted is whose call of what this is, for the limits.
+func (c *call) counted() limits.Key {
 	return limits.Key{
 		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
 	}
@@ -188,8 +209,8 @@ func (s *Server) ask(ctx context.Context, c *call, landing *landing) error {
 	if err != nil {
 		return fmt.Errorf("ask for approval: %w", err)
 	}
-	if wait := waitTime(c.args); out.State == approval.StatePending && wait > 0 {
-		out, err = s.await(ctx, request, out, wait)
+	if out.State == approval.StatePending && c.wait > 0 {
+		out, err = s.await(ctx, request, out, c.wait)
 		if err != nil {
 			return fmt.Errorf("wait for approval: %w", err)
 		}
@@ -235,17 +256,23 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 		c.status = statusOf(c)
 	}
 	c.answer.Text = s.o.Log.Redact(c.answer.Text)
-	if c.allowed.Request.ID != "" && c.allowed.State == approval.StateApproved {
-		if err := s.o.Desk.Finish(c.allowed.Request.ID, string(c.status)); err != nil {
-			s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
-		}
-	}
-	s.o.Limits.Observe(s.o.Now(), c.key(), observed(c))
+	s.settled(c, string(c.status))
+	s.o.Limits.Observe(s.o.Now(), c.counted(), observed(c))
 	if _, err := s.o.Log.Append(ctx, s.outcomeRecord(c)); err != nil {
 		s.o.Logger.Error("record an outcome", "call", c.id, "err", err)
 		c.answer = unrecorded(c, err)
 	}
 	return c
+}
+
+// settled tells the desk how the run that it allowed ended.
+func (s *Server) settled(c *call, result string) {
+	if c.allowed.Request.ID == "" || c.allowed.State != approval.StateApproved {
+		return
+	}
+	if err := s.o.Desk.Finish(c.allowed.Request.ID, result); err != nil {
+		s.o.Logger.Error("close an approval", "id", c.allowed.Request.ID, "err", err)
+	}
 }
 
 // refuse ends a call before anything ran: recorded, with a reason and a remedy.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -54,10 +55,11 @@ func NewClient(ctx context.Context, rw io.ReadWriter, name, version string) (*Cl
 	return c, c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-// Call makes one tools/call. When ctx ends the call is cancelled at the server.
-func (c *Client) Call(ctx context.Context, tool string, args any) (Reply, error) {
+// Call makes one tools/call that waits up to wait for a person. When ctx ends
+// the call is cancelled at the server.
+func (c *Client) Call(ctx context.Context, tool string, args any, wait time.Duration) (Reply, error) {
 	raw, err := c.request(ctx, "tools/call", map[string]any{
-		"name": tool, "arguments": args, "_meta": map[string]any{MetaStructured: true},
+		"name": tool, "arguments": args, "_meta": map[string]any{MetaStructured: true, MetaWait: wait.Milliseconds()},
 	})
 	if err != nil {
 		return Reply{}, err

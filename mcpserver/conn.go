@@ -47,7 +47,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	stop()
 	c.work.Wait()
 	<-notes
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil && err == nil {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
 	return err

@@ -111,6 +111,7 @@ func (s *Server) landHeld(ctx context.Context, c *call, h held) *call {
 		return s.refuse(ctx, c, attempt{tool: c.tool.Name}, err)
 	}
 	if err := s.intend(ctx, c); err != nil {
+		s.settled(c, "not landed")
 		return s.refuse(ctx, c, attempt{tool: c.tool.Name}, err)
 	}
 	s.release(c)

@@ -105,11 +105,21 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.h.Serve
 // Sessions counts the open sessions.
 func (e *Endpoint) Sessions() int { return e.table.size() }
 
-// Close ends every session and stream; their calls are cancelled and recorded.
-// Call it before http.Server.Shutdown, which waits for the streams.
-func (e *Endpoint) Close() {
+// Close takes no new calls, gives those that run until ctx ends, and then ends
+// every session and stream; calls that still run are cancelled and recorded. Call
+// it before http.Server.Shutdown, which waits for the streams.
+func (e *Endpoint) Close(ctx context.Context) {
 	e.stop()
 	e.swept.Wait()
+	e.table.shut()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for e.table.running() > 0 && ctx.Err() == nil {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
 	for _, s := range e.table.all() {
 		e.end(s)
 	}
@@ -123,7 +133,7 @@ func (e *Endpoint) authenticated(next func(http.ResponseWriter, *http.Request, *
 			next(w, r, p)
 			return
 		}
-		e.s.o.Logger.Info("refuse a request without a valid identity", "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
+		e.s.o.Logger.Debug("refuse a request without a valid identity", "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
 		challenge := `Bearer realm="sallyport"`
 		if r.Header.Get("Authorization") != "" {
 			challenge += `, error="invalid_token"`
@@ -245,9 +255,13 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if len(m.ID) > 0 && m.Method != "" {
-		done, ok := m.in.claim(m.ID, m.modern, cancel)
-		if !ok {
-			rpcError(w, m.ID, mcp.INVALID_REQUEST, "a request with this id is still running: use a fresh id")
+		done, err := m.in.claim(m.ID, m.modern, cancel)
+		if errors.Is(err, errClosed) {
+			stopping(w)
+			return
+		}
+		if err != nil {
+			rpcError(w, m.ID, mcp.INVALID_REQUEST, err.Error())
 			return
 		}
 		defer done()
@@ -348,6 +362,11 @@ func (e *Endpoint) body(w http.ResponseWriter, r *http.Request, in *lane) (_ []b
 func busy(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "5")
 	http.Error(w, "too much at a time: try again in a few seconds", http.StatusTooManyRequests)
+}
+
+func stopping(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "5")
+	http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 }
 
 func rpcError(w http.ResponseWriter, id json.RawMessage, code int, text string) {

@@ -25,6 +25,11 @@ func Guard(o HTTPOptions, next http.Handler) http.Handler {
 	h := http.MaxBytesHandler(next, MaxLine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a writer without deadlines is a test's
+		if len(r.TransferEncoding) > 0 {
+			// Such a request may have carried a Content-Length too, of which net/http
+			// does not tell (RFC 9112, section 6.1): serve nothing behind it.
+			w.Header().Set("Connection", "close")
+		}
 		switch {
 		case !rightHost(o, r):
 			http.Error(w, "this server does not serve that Host", http.StatusForbidden)

@@ -40,8 +40,6 @@ func (e *Endpoint) sse(w http.ResponseWriter, r *http.Request, p *Peer) {
 	}
 	defer e.s.mcp.UnregisterSession(ctx, sess.SessionID())
 	c := &conn{s: e.s, out: eventWriter{st, stop}, sess: sess, slots: in.slots, cancels: map[string]context.CancelFunc{}}
-	e.s.track(c, true)
-	defer e.s.track(c, false)
 	ctx = e.s.mcp.WithContext(c.telling(withPeer(ctx, peer)), sess)
 
 	in.setSSE(&sseConn{owner: in.owner.key, dispatch: func(line []byte) error { return c.dispatch(ctx, line) }})
@@ -81,6 +79,10 @@ func (e *Endpoint) message(w http.ResponseWriter, r *http.Request, p *Peer) {
 	c := in.sse()
 	if c == nil {
 		http.Error(w, "that session is not of /sse", http.StatusNotFound)
+		return
+	}
+	if in.isClosed() {
+		stopping(w)
 		return
 	}
 	body, free, ok := e.body(w, r, in)

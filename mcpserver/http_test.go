@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,8 +42,15 @@ func open(t *testing.T, o HTTPOptions) *site {
 	}
 	e := s.HTTP(o)
 	srv := httptest.NewServer(e)
-	t.Cleanup(func() { e.Close(); srv.Close() })
+	t.Cleanup(func() { e.Close(ended()); srv.Close() })
 	return &site{t: t, url: srv.URL, end: e, run: run, log: log, root: root}
+}
+
+// ended is a context with no time left.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // request is one HTTP request of an agent.
@@ -329,74 +335,20 @@ func (endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// events reads an event stream.
-type events struct {
-	t  *testing.T
-	in *bufio.Scanner
-}
-
-func (s *site) stream(ctx context.Context, agent, path string, headers ...string) *events {
-	r := s.request(ctx, agent, "GET", path, "", headers...)
-	require.Equal(s.t, 200, r.StatusCode)
-	assert.Empty(s.t, r.Header.Get("Access-Control-Allow-Origin"))
-	return &events{s.t, bufio.NewScanner(r.Body)}
-}
-
-func (e *events) next() string {
-	e.t.Helper()
-	for e.in.Scan() {
-		if data, ok := strings.CutPrefix(e.in.Text(), "data: "); ok {
-			return data
-		}
-	}
-	require.Fail(e.t, "the stream ended", "%v", e.in.Err())
-	return ""
-}
-
-func TestSSECall(t *testing.T) {
-	t.Parallel()
-	s := open(t, HTTPOptions{})
-	close(s.run.let)
-	ctx, hangUp := context.WithCancel(context.Background())
-	defer hangUp()
-	ev := s.stream(ctx, "ann", "/sse")
-	to := ev.next()
-	assert.Equal(t, 404, s.request(ctx, "bob", "POST", to, hello).StatusCode, "another's")
-	require.Equal(t, 202, s.request(ctx, "ann", "POST", to, hello).StatusCode)
-	assert.Contains(t, ev.next(), `"serverInfo"`)
-	require.Equal(t, 202, s.request(ctx, "ann", "POST", to, callOf(3, "read_file", readIt)).StatusCode)
-	assert.Contains(t, ev.next(), `"id":3`)
-	assert.Equal(t, "ann", s.log.all()[0].Agent)
-	assert.Equal(t, 400, s.request(ctx, "ann", "POST", to, "{").StatusCode)
-	hangUp()
-	require.Eventually(t, func() bool {
-		return s.request(context.Background(), "ann", "POST", to, hello).StatusCode == 404
-	}, 5*time.Second, 5*time.Millisecond)
-}
-
-func TestSSEHangUpCancels(t *testing.T) {
-	t.Parallel()
-	s := open(t, HTTPOptions{})
-	ctx, hangUp := context.WithCancel(context.Background())
-	ev := s.stream(ctx, "ann", "/sse")
-	to := ev.next()
-	s.request(ctx, "ann", "POST", to, hello)
-	ev.next()
-	s.request(context.Background(), "ann", "POST", to, callOf(3, "read_file", readIt))
-	s.started(1)
-	hangUp()
-	s.cancelled(1)
-	require.Eventually(t, func() bool { return len(s.log.all()) == 1 }, 5*time.Second, time.Millisecond)
-	assert.Equal(t, audit.StatusCancelled, s.log.all()[0].Status)
-}
-
-func TestStandingStreamHearsOfChangedTools(t *testing.T) {
+func TestCloseLetsCallsEnd(t *testing.T) {
 	t.Parallel()
 	s := open(t, HTTPOptions{})
 	id := s.session("ann")
-	first := s.stream(t.Context(), "ann", "/mcp", "Mcp-Session-Id", id)
-	second := s.stream(t.Context(), "ann", "/mcp", "Mcp-Session-Id", id)
-	assert.False(t, first.in.Scan(), "a newer stream takes the older one's place")
-	s.end.s.ToolsChanged()
-	assert.Contains(t, second.next(), "notifications/tools/list_changed")
+	s.post("ann", callOf(1, "read_file", readIt), "Mcp-Session-Id", id)
+	s.started(1)
+	closed := make(chan struct{})
+	go func() { defer close(closed); s.end.Close(context.Background()) }()
+	require.Eventually(t, func() bool {
+		r := s.request(context.Background(), "ann", "POST", "/mcp", callOf(2, "read_file", readIt), "Mcp-Session-Id", id)
+		return r.StatusCode == 503
+	}, 5*time.Second, 5*time.Millisecond, "no new calls")
+	close(s.run.let)
+	<-closed
+	assert.Zero(t, s.run.cancelled.Load(), "the running one was let go on")
+	assert.Zero(t, s.end.Sessions())
 }

@@ -28,7 +28,7 @@ func (s *Server) record(p *Peer, k audit.Kind, tool string) audit.Record {
 func (s *Server) callRecord(c *call, k audit.Kind) audit.Record {
 	r := s.record(c.peer, k, c.tool.Name)
 	r.Call = c.id
-	r.Client = c.judged.Agent.Client
+	r.Client, r.Key, r.Trace = c.client, c.key, c.trace
 	r.Branch, r.Commit = c.judged.Workspace.Branch, c.judged.Workspace.Commit
 	if raw := c.args.Canonical(); raw != nil {
 		r.Args, r.ArgsDigest = raw, s.o.Log.Digest(raw)

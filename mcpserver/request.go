@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sallyport/policy"
 	"sallyport/policy/approval"
 	"sallyport/sandbox"
+	"sallyport/tools"
 )
 
 // maxShown is the largest file, in bytes, that a request shows as a diff.
@@ -23,14 +25,28 @@ func (s *Server) request(c *call, l *landing) approval.Ask {
 		facts = l.facts
 	}
 	sub, show := approval.Describe(judged, facts, c.decision)
-	if l == nil {
-		show.Diff = diff(c)
+	sub.Schema = schemaOf(c.tool)
+	d := &differ{}
+	if ws, err := sandbox.OpenWorkspace(c.peer.Workspace); err != nil {
+		d.cut = append(d.cut, "no diff: "+err.Error())
+	} else if l == nil {
+		d.action(ws, c.action)
+		ws.Close()
 	} else {
 		sub.Tx, sub.Changes = l.tx, digestOf(l.changes)
 		show.Summary = "land what the command changed: " + names(l.changes)
-		show.Diff = s.landingDiff(c, l)
+		d.landing(ws, s.o.Runner, l)
+		ws.Close()
 	}
+	show.Diff = d.text.String()
+	show.Cut = append(show.Cut, d.cut...)
 	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id, Preset: c.peer.Preset}
+}
+
+// schemaOf identifies the form of a tool's arguments.
+func schemaOf(t tools.Tool) string {
+	sum := sha256.Sum256(t.Input)
+	return hex.EncodeToString(sum[:8])
 }
 
 func digestOf(changes []sandbox.Change) string {
@@ -38,56 +54,70 @@ func digestOf(changes []sandbox.Change) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// diff is a unified diff of what the action would write.
-func diff(c *call) string {
-	ws, err := sandbox.OpenWorkspace(c.peer.Workspace)
-	if err != nil {
-		return ""
-	}
-	defer ws.Close()
-	var b strings.Builder
-	for _, op := range c.action.Files {
+// differ gathers unified diffs, and a sentence for each that it cannot show.
+type differ struct {
+	text strings.Builder
+	cut  []string
+}
+
+// action adds what an action would write.
+func (d *differ) action(ws *sandbox.Workspace, a sandbox.Action) {
+	for _, op := range a.Files {
 		if !op.Op.Writes() {
 			continue
 		}
-		before, err := ws.ReadFile(op.Path, maxShown)
-		if err != nil {
-			before = nil
+		before, ok := d.before(ws, op.Path)
+		if !ok {
+			continue
 		}
 		after, err := op.After(before)
 		if err != nil {
-			fmt.Fprintf(&b, "%s %s: %v\n", op.Op, op.Path, err)
+			d.cut = append(d.cut, fmt.Sprintf("%s: no diff: %v", op.Path, err))
 			continue
 		}
-		b.WriteString(unified(op.Path, before, after))
+		d.add(op.Path, before, after)
 	}
-	return b.String()
 }
 
-func (s *Server) landingDiff(c *call, l *landing) string {
-	ws, err := sandbox.OpenWorkspace(c.peer.Workspace)
-	if err != nil {
-		return ""
-	}
-	defer ws.Close()
-	var b strings.Builder
+// landing adds what a run changed and has not landed.
+func (d *differ) landing(ws *sandbox.Workspace, r runner, l *landing) {
 	for _, ch := range l.changes {
-		before, err := ws.ReadFile(ch.Path, maxShown)
-		if err != nil {
-			before = nil
+		before, ok := d.before(ws, ch.Path)
+		if !ok {
+			continue
 		}
-		after, err := s.o.Runner.TxContent(l.tx, ch.Path)
-		if err != nil {
-			after = nil
+		var after []byte
+		if ch.Kind != "removed" {
+			var err error
+			if after, err = r.TxContent(l.tx, ch.Path); err != nil {
+				d.cut = append(d.cut, fmt.Sprintf("%s: no diff: %v", ch.Path, err))
+				continue
+			}
 		}
-		b.WriteString(unified(ch.Path, before, after))
+		d.add(ch.Path, before, after)
 	}
-	return b.String()
 }
 
-func unified(path string, before, after []byte) string {
-	if len(before) > maxShown || len(after) > maxShown {
-		return fmt.Sprintf("%s: too large to show as a diff (%d -> %d bytes)\n", path, len(before), len(after))
+// before is a file's present content; an absent one has none.
+func (d *differ) before(ws *sandbox.Workspace, path string) ([]byte, bool) {
+	if !ws.Exists(path) {
+		return nil, true
 	}
-	return approval.Unified(path, string(before), string(after))
+	b, err := ws.ReadFile(path, maxShown)
+	if err != nil {
+		d.cut = append(d.cut, fmt.Sprintf("%s: no diff: %v", path, err))
+		return nil, false
+	}
+	return b, true
+}
+
+func (d *differ) add(path string, before, after []byte) {
+	switch {
+	case len(after) > maxShown:
+		d.cut = append(d.cut, fmt.Sprintf("%s: too large to show as a diff (%d bytes)", path, len(after)))
+	case bytes.IndexByte(before, 0) >= 0 || bytes.IndexByte(after, 0) >= 0:
+		d.cut = append(d.cut, fmt.Sprintf("%s: binary, %d bytes before and %d after", path, len(before), len(after)))
+	default:
+		d.text.WriteString(approval.Unified(path, string(before), string(after)))
+	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"sallyport/audit"
 	"sallyport/policy"
@@ -28,6 +30,7 @@ type (
 	desk interface {
 		Settle(ctx context.Context, a approval.Ask) (approval.Outcome, error)
 		Wait(ctx context.Context, id string) (approval.Request, error)
+		Get(id string) (approval.Request, error)
 		Finish(id, result string) error
 		Frozen(agent string) (bool, string)
 	}
@@ -41,6 +44,7 @@ type (
 		Append(ctx context.Context, r audit.Record) (audit.Seq, error)
 		Redact(text string) string
 		Digest(raw []byte) string
+		ByKey(ctx context.Context, session, key string) (*audit.Step, error)
 	}
 	limiter interface {
 		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
@@ -62,13 +66,28 @@ type Options struct {
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
+	// Progress is how often a call that runs on says so, 10 s by default.
+	Progress time.Duration
+	// Traces and Metrics go where the composition sends them; nil is nowhere.
+	Traces  trace.TracerProvider
+	Metrics metric.MeterProvider
+	// May reports whether an agent has a tool at all; nil means every tool. What it
+	// has not is neither listed nor callable.
+	May func(agent, tool string) bool
+	// Rules are what sallyport://policy shows an agent, History the records of its own
+	// session, the newest first. Without them there is no such resource.
+	Rules   func() []Rule
+	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
 }
 
 // Server serves MCP to any number of connections. Its methods may be called
 // concurrently.
 type Server struct {
-	o   Options
-	mcp *server.MCPServer
+	o       Options
+	mcp     *server.MCPServer
+	watcher *watcher
+	pages   pages
+	runs    runs
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -82,10 +101,17 @@ func New(o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, now: map[*running]struct{}{}}
+	var err error
+	if s.watcher, err = newWatcher(o.Traces, o.Metrics); err != nil {
+		o.Logger.Error("observe calls", "err", err)
+		s.watcher, _ = newWatcher(nil, nil)
+	}
 	hooks := &server.Hooks{}
 	hooks.AddOnError(s.failed)
 	s.mcp = server.NewMCPServer("sallyport", o.Version,
 		server.WithToolCapabilities(true),
+		server.WithResourceCapabilities(false, false),
+		server.WithPromptCapabilities(false),
 		server.WithHooks(hooks),
 		server.WithInstructions(instructions),
 		server.WithToolFilter(s.visible),
@@ -94,6 +120,9 @@ func New(o Options) *Server {
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
+	s.addDeskTools()
+	s.addResources()
+	s.addPrompts()
 	return s
 }
 
@@ -125,7 +154,7 @@ func (s *Server) visible(ctx context.Context, all []mcp.Tool) []mcp.Tool {
 	p := peerOf(ctx)
 	kept := make([]mcp.Tool, 0, len(all))
 	for _, t := range all {
-		if p.mayUse(t.Name) {
+		if p.mayUse(t.Name) && (s.o.May == nil || s.o.May(p.Agent, t.Name)) {
 			kept = append(kept, t)
 		}
 	}
@@ -138,9 +167,15 @@ func (s *Server) handle(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	ctx, done := s.running(ctx, peerOf(ctx))
+	p := peerOf(ctx)
+	ctx, done := s.running(withinTrace(ctx, req.Params.Meta), p)
 	defer done()
-	return s.result(s.call(ctx, peerOf(ctx), attempt{tool: req.Params.Name, raw: raw, meta: req.Params.Meta})), nil
+	ctx, end := s.watch(ctx, p, req.Params.Name)
+	defer s.beat(ctx, req.Params.Meta)()
+	c := s.call(ctx, p, attempt{tool: req.Params.Name, raw: raw, meta: req.Params.Meta})
+	end(c)
+	s.keep(c)
+	return s.result(c), nil
 }
 
 // failed records what never reached handle: an unknown or hidden tool and
@@ -152,9 +187,11 @@ func (s *Server) failed(ctx context.Context, id any, method mcp.MCPMethod, messa
 	name := ""
 	if req, ok := message.(*mcp.CallToolRequest); ok && req != nil {
 		name = req.Params.Name
+		ctx = withinTrace(ctx, req.Params.Meta)
 	}
+	s.watcher.refused(ctx, name)
 	r := s.record(peerOf(ctx), audit.KindCall, name)
-	r.Call, r.Status, r.Error = s.o.ID(), audit.StatusInvalid, err.Error()
+	r.Call, r.Status, r.Error, r.Trace = s.o.ID(), audit.StatusInvalid, err.Error(), traceOf(ctx)
 	if errors.Is(err, server.ErrToolNotFound) {
 		r.Error = fmt.Sprintf("tool %q not found", name)
 	}

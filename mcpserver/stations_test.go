@@ -32,8 +32,9 @@ func (noDesk) Settle(context.Context, approval.Ask) (approval.Outcome, error) {
 func (noDesk) Wait(context.Context, string) (approval.Request, error) {
 	return approval.Request{}, nil
 }
-func (noDesk) Finish(string, string) error  { return nil }
-func (noDesk) Frozen(string) (bool, string) { return false, "" }
+func (noDesk) Get(string) (approval.Request, error) { return approval.Request{}, approval.ErrNotFound }
+func (noDesk) Finish(string, string) error          { return nil }
+func (noDesk) Frozen(string) (bool, string)         { return false, "" }
 
 // slowRunner runs until its context ends or let is closed.
 type slowRunner struct {
@@ -68,6 +69,8 @@ func (l *memoryLog) Append(_ context.Context, r audit.Record) (audit.Seq, error)
 }
 func (*memoryLog) Redact(text string) string { return text }
 func (*memoryLog) Digest([]byte) string      { return "digest" }
+
+func (*memoryLog) ByKey(context.Context, string, string) (*audit.Step, error) { return nil, nil }
 
 func (l *memoryLog) all() []audit.Record {
 	l.mu.Lock()

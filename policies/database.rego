@@ -34,7 +34,7 @@ hit contains rego.metadata.rule().custom if {
 #   reason: it changes the schema or the rows of a database
 #   remedy: ask the person you work for to run the migration
 hit contains rego.metadata.rule().custom if {
-	input.cmd.class == "builder"
+	input.cmd.program in {"rake", "rails", "bundle", "php", "artisan", "mix", "npm", "pnpm", "yarn", "bun", "cap"}
 	some a in input.cmd.argv
 	regex.match(`^(db:(migrate|drop|reset|setup|schema:load|rollback|seed)(:.*)?|migrate:(fresh|refresh|reset|rollback)|ecto\.(migrate|drop|reset|rollback)|deploy:migrate)$`, a)
 }

@@ -153,6 +153,23 @@ hit contains outside if {
 }
 
 # METADATA
+# title: Command that reads about the machine
+# custom:
+#   id: filesystem.sensitive
+#   tier: L2
+#   reason: the command reads about this machine rather than the workspace
+#   remedy: ask for what you need to know
+hit contains read if {
+	input.cmd.has.outside == true
+	some r in input.cmd.reads
+	r.scope == "outside"
+	r.op != "exec"
+	some glob_ in data.sallyport.sensitive_paths
+	glob.match(glob_, ["/"], r.path)
+	read := object.union(rego.metadata.rule().custom, {"reason": sprintf("the command reads %s: it tells about this machine rather than the workspace", [r.path])})
+}
+
+# METADATA
 # title: Command that writes a device
 # custom:
 #   id: filesystem.command-device

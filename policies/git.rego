@@ -205,9 +205,14 @@ git_harmless_config if {
 }
 
 # Cheap looks before the dear ones.
-git_option_near if regex.match(`(?i) --[ureo]|ext::`, concat(" ", input.cmd.argv))
+git_option_near if strings.any_prefix_match(input.cmd.argv, ["--u", "--r", "--e", "--o", "--U", "--R", "--E", "--O", "ext::", "EXT::"])
 
-git_setting_near if regex.match(` (-c|--[cC])`, concat(" ", input.cmd.argv))
+git_option_near if {
+	some a in input.cmd.args
+	contains(a, "=ext::")
+}
+
+git_setting_near if strings.any_prefix_match(input.cmd.argv, ["-c", "--c", "--C"])
 
 # METADATA
 # title: Git option that runs a program

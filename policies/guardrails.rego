@@ -24,6 +24,7 @@ hit contains guarded if {
 	not f.op in read_ops
 	f.op != "exec"
 	why := guardrails_steering[f.guard]
+	not guardrails_build_file(f)
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [f.path, why])})
 }
 
@@ -40,8 +41,46 @@ hit contains guarded if {
 	some w in input.cmd.writes
 	why := guardrails_steering[w.guard]
 	not guardrails_only_mode(w.guard)
+	not guardrails_build_file(w)
 	not git_config_command
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [w.path, why])})
+}
+
+# METADATA
+# title: Build file written
+# custom:
+#   id: guardrails.build-file
+#   tier: L2
+#   verdict: ask
+#   reason: it changes a file that builds and tests run
+#   remedy: ""
+hit contains rego.metadata.rule().custom if {
+	input.unit == "call"
+	input.has.guards == true
+	some f in input.files
+	not f.op in read_ops
+	guardrails_build_file(f)
+}
+
+# METADATA
+# title: Build file written by a command
+# custom:
+#   id: guardrails.build-file-command
+#   tier: L2
+#   verdict: ask
+#   reason: the command changes a file that builds and tests run
+#   remedy: ""
+#   obligations: {write: transaction}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.has.guards == true
+	some w in input.cmd.writes
+	guardrails_build_file(w)
+}
+
+guardrails_build_file(file) if {
+	file.guard == "autorun"
+	some glob_ in data.sallyport.build_files
+	glob.match(glob_, ["/"], file.path)
 }
 
 # A mode is not content: `chmod 600 key.pem` hardens, and `chmod +x` on a
@@ -87,6 +126,21 @@ hit contains rego.metadata.rule().custom if {
 #   reason: which program would run cannot be told from the text
 #   remedy: write the program's name plainly
 hit contains rego.metadata.rule().custom if input.cmd.opaque.name == true
+
+# METADATA
+# title: Code that cannot be told
+# description: |
+#   The command runs a text that only the run makes: cat f | sh,
+#   python -c "$code". A script that is not there to be read is another
+#   matter: the run will not find it either.
+# custom:
+#   id: guardrails.opaque-code
+#   tier: L3
+#   reason: it runs code that cannot be told from the text
+#   remedy: write the commands plainly, or put them in a file and run that
+hit contains rego.metadata.rule().custom if {
+	regex.match(`^runs (its input as commands|code known only when it runs|a command that code makes up)$`, input.cmd.opaque.reason)
+}
 
 # METADATA
 # title: Text that cannot be understood

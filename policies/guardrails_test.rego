@@ -7,6 +7,9 @@ script(rule, severity) := {
 
 guardrails_cases := {
 	"a tool writes a workflow": {"unit": file_call("write_file", "write", ".github/workflows/x.yml", "workspace", "ci"), "fires": {"filesystem.write", "guardrails.write"}},
+	"a tool writes a build file": {"unit": file_call("write_file", "write", "web/package.json", "workspace", "autorun"), "fires": {"filesystem.write", "guardrails.build-file"}},
+	"a tool writes an editor's task": {"unit": file_call("write_file", "write", ".vscode/tasks.json", "workspace", "autorun"), "fires": {"filesystem.write", "guardrails.write"}},
+	"a command writes a build file": {"unit": touching(["touch", "Makefile"], [touch("write", "Makefile", "workspace", "autorun")], [], {}), "fires": {"filesystem.command-write", "guardrails.build-file-command"}},
 	"a tool reads a workflow": {"unit": file_call("read_file", "read", ".github/workflows/x.yml", "workspace", "ci"), "fires": {"tools.read", "filesystem.read"}},
 	"a command writes a hook": {"unit": touching(["touch", ".git/hooks/x"], [touch("write", ".git/hooks/x", "workspace", "hook")], [], {}), "fires": {"filesystem.command-write", "guardrails.write-command"}},
 	"a mode on a workflow": {"unit": touching(["chmod", "+x", "ci.sh"], [touch("write", "ci.sh", "workspace", "ci")], [], {}), "fires": {"filesystem.command-write"}},
@@ -14,6 +17,7 @@ guardrails_cases := {
 	"git config": {"unit": touching(["git", "config", "user.name", "Ann"], [touch("write", ".git/config", "workspace", "hook")], [], {}), "fires": {"filesystem.command-write", "git.config"}},
 	"a tool touches sallyport": {"unit": file_call("read_file", "read", "/s", "outside", "self"), "fires": {"tools.read", "filesystem.outside", "guardrails.self"}},
 	"a command touches sallyport": {"unit": touching(["cat", "/s"], [], [touch("read", "/s", "outside", "self")], {}), "fires": {"guardrails.self-command"}},
+	"code that cannot be told": {"unit": cmd(["sh"], {"opaque": {"name": false, "args": true, "reason": "runs its input as commands"}}), "fires": {"guardrails.opaque-code"}},
 	"a name that cannot be told": {"unit": cmd(["x"], {"opaque": {"name": true, "args": false, "reason": ""}}), "fires": {"guardrails.opaque-name"}},
 	"text that cannot be understood": {
 		"unit": plain_call({"opaque": {"name": false, "args": false, "reason": "it does not parse"}, "has": object.union(no_call_has, {"opaque": true})}),

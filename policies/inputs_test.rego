@@ -26,12 +26,12 @@ cmd(argv, more) := object.union(base, {"unit": "cmd", "cmd": object.union(plain_
 # The same with paths it writes or reads: {op, path, scope, guard}.
 touching(argv, writes, reads, more) := cmd(argv, object.union(more, {
 	"writes": writes, "reads": reads, "plain": count(writes) == 0,
-	"has": object.union(no_has, {"writes": count(writes) > 0, "guards": count([t | some t in array.concat(writes, reads); t.guard != ""]) > 0}),
+	"has": object.union(no_has, {"writes": count(writes) > 0, "outside": count([t | some t in reads; t.scope == "outside"]) > 0, "guards": count([t | some t in array.concat(writes, reads); t.guard != ""]) > 0}),
 }))
 
 touch(op, path, scope, guard) := {"op": op, "path": path, "scope": scope, "guard": guard}
 
-no_has := {"writes": false, "guards": false, "redirects": false, "assigns": false, "patterns": false, "script": false, "via": false}
+no_has := {"writes": false, "guards": false, "outside": false, "redirects": false, "assigns": false, "patterns": false, "script": false, "via": false}
 
 has(what) := object.union(no_has, {what: true})
 

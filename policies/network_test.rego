@@ -25,7 +25,7 @@ network_cases := {
 	"upload to loopback": {"unit": dial(["curl", "-d", "x", "http://127.0.0.1:8080"], [loop]), "fires": set()},
 	"upload of a system file": {
 		"unit": object.union(touching(["curl", "-T", "/etc/passwd", "http://127.0.0.1:8080"], [], [touch("read", "/etc/passwd", "outside", "")], {}), {"net": [loop]}),
-		"fires": {"network.upload-outside"},
+		"fires": {"network.upload-outside", "filesystem.sensitive"},
 	},
 	"curl piped to sh": {"unit": cmd(["sh"], {"fed_by": "curl"}), "fires": {"network.pipe-to-interpreter"}},
 	"curl piped to jq": {"unit": cmd(["jq"], {"fed_by": "curl"}), "fires": set()},

@@ -123,7 +123,24 @@ hit contains packages_granted(rego.metadata.rule().custom) if {
 #   obligations: {write: transaction}
 hit contains rego.metadata.rule().custom if {
 	input.cmd.class == "builder"
-	flag({"--write", "--fix", "--apply", "--in-place"})
+	packages_rewrites
+}
+
+packages_rewrites if flag({"--write", "--fix", "--apply", "--in-place"})
+
+packages_rewrites if {
+	input.cmd.program in {"gofmt", "goimports", "gofumpt", "shfmt"}
+	flag({"-w"})
+}
+
+packages_rewrites if {
+	input.cmd.program in {"clang-format", "yapf", "autopep8"}
+	flag({"-i"})
+}
+
+packages_rewrites if {
+	input.cmd.program in {"black", "isort", "rustfmt"}
+	not flag({"--check", "--diff", "--check-only", "-c", "--version", "--help"})
 }
 
 # METADATA

@@ -64,6 +64,22 @@ hit contains rego.metadata.rule().custom if {
 	not system_installs
 }
 
+# METADATA
+# title: Shell of another user
+# custom:
+#   id: system.become-shell
+#   tier: L3
+#   reason: it becomes another user
+#   remedy: work as yourself; a cell never gains rights
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"sudo", "doas"}
+	system_shell
+}
+
+system_shell if flag({"-i", "--login", "-s", "--shell", "-e", "--edit", "-l", "--list", "-v", "--validate", "-K", "--remove-timestamp", "-k"})
+
+system_shell if count(input.cmd.argv) < 2
+
 # CI scripts call the package manager through sudo; packages.install judges it.
 system_installs if {
 	input.cmd.class == "installer"

@@ -11,7 +11,11 @@ type Data struct {
 	ProtectedBranches []string           `json:"protected_branches" yaml:"protected_branches"`
 	ProtectedPaths    []string           `json:"protected_paths" yaml:"protected_paths"`
 	HiddenPaths       []string           `json:"hidden_paths" yaml:"hidden_paths"`
-	AllowedHosts      []sandbox.Endpoint `json:"allowed_hosts" yaml:"allowed_hosts"` // port 0 means any
+	// BuildFiles are run by ordinary builds and tests, and edited every day.
+	BuildFiles []string `json:"build_files" yaml:"build_files"`
+	// SensitivePaths tell about the machine: accounts, logs, security settings.
+	SensitivePaths []string           `json:"sensitive_paths" yaml:"sensitive_paths"`
+	AllowedHosts   []sandbox.Endpoint `json:"allowed_hosts" yaml:"allowed_hosts"` // port 0 means any
 	// Registries are the endpoints an install by the named program may reach.
 	Registries map[string][]sandbox.Endpoint `json:"registries" yaml:"registries"`
 	// Programs gives a program the class that rules judge it by: "reader",

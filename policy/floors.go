@@ -44,12 +44,15 @@ func floors(c Call, f Facts) []RuleHit {
 // itself without end.
 const forkBomb = "danger.fork-bomb"
 
-// volumes are programs that manage disks as wholes: a person may allow them
-// (they are L3), which no one can for a write beneath a file system.
-var volumes = map[string]bool{
-	"mdadm": true, "mkfs": true, "mke2fs": true, "mkswap": true, "fdisk": true, "sfdisk": true, "parted": true, "gdisk": true, "sgdisk": true,
-	"cryptsetup": true, "losetup": true, "pvcreate": true, "vgcreate": true, "lvcreate": true, "mount": true, "umount": true, "swapon": true,
-	"tune2fs": true, "resize2fs": true, "fsck": true, "e2fsck": true, "zpool": true, "btrfs": true,
+// managesVolumes reports programs that manage disks as wholes: a person may
+// allow them (they are L3), which no one can for a write beneath a file system.
+func managesVolumes(program string) bool {
+	switch program {
+	case "mdadm", "mkfs", "mke2fs", "mkswap", "fdisk", "sfdisk", "parted", "gdisk", "sgdisk", "cryptsetup", "losetup", "pvcreate", "vgcreate",
+		"lvcreate", "mount", "umount", "swapon", "tune2fs", "resize2fs", "fsck", "e2fsck", "zpool", "btrfs":
+		return true
+	}
+	return strings.HasPrefix(program, "mkfs.")
 }
 
 // touch is one path a call reads or changes.
@@ -80,7 +83,7 @@ func judgeTouch(add func(id, cmd, reason, remedy string), cmd string, t touch) {
 	if t.guard == GuardSelf {
 		add("floor.self", cmd, t.path+" belongs to sallyport itself", "nothing an agent does needs it")
 	}
-	if t.op != "exec" && sandbox.Op(t.op).Writes() && rawDisk(t.path) && !volumes[t.program] {
+	if t.op != "exec" && sandbox.Op(t.op).Writes() && rawDisk(t.path) && !managesVolumes(t.program) {
 		add("floor.raw-disk", cmd, "it writes "+t.path+" below its file system", "write to a file in the workspace instead")
 	}
 }

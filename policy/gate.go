@@ -31,9 +31,14 @@ func (g *Gate) Admit(ctx context.Context, c Call) (Decision, Facts) {
 	if err != nil {
 		return failed("gate.inspect", "look at the call", err), f
 	}
+	return g.Judge(ctx, c, f), f
+}
+
+// Judge decides on facts that are known already, as of a recorded call.
+func (g *Gate) Judge(ctx context.Context, c Call, f Facts) Decision {
 	d, err := g.Decider.Decide(ctx, c, f)
 	if err != nil {
-		return failed("gate.decide", "judge the call by policy", err), f
+		return failed("gate.decide", "judge the call by policy", err)
 	}
 	for _, hit := range floors(c, f) {
 		d = d.tightened(hit)
@@ -45,7 +50,7 @@ func (g *Gate) Admit(ctx context.Context, c Call) (Decision, Facts) {
 			Remedy: "ask the person who created the agent's token for a higher tier",
 		})
 	}
-	return d, f
+	return d
 }
 
 // tightened is d with one more rule that fired; it can only become stricter.

@@ -51,7 +51,11 @@ type FileOp struct {
 	// "." is the workspace itself. A path that leads outside is kept as it
 	// was asked (absolute or with leading "..") so that policy and audit see
 	// it; the Runner refuses it.
-	Path   string  `json:"path"`
+	Path string `json:"path"`
+	// Real says that Path was looked up when the operation was planned and held
+	// no symbolic link then, so that what is judged is what is reached. A link
+	// met on it later fails the operation with KindStale.
+	Real   bool    `json:"real,omitempty"`
 	To     string  `json:"to,omitempty"` // OpMove: the new path, same form as Path
 	Read   *Read   `json:"read,omitempty"`
 	List   *List   `json:"list,omitempty"`
@@ -122,16 +126,19 @@ type Edit struct {
 type Exec struct {
 	Argv    []string          `json:"argv,omitempty"`
 	Shell   string            `json:"shell,omitempty"`
-	Dir     string            `json:"dir,omitempty"`   // relative to the workspace, same form as FileOp.Path
-	Env     map[string]string `json:"env,omitempty"`   // added to the cell's clean environment
-	Stdin   []byte            `json:"stdin,omitempty"` //
-	Timeout time.Duration     `json:"timeout,omitempty"`
+	Dir     string            `json:"dir,omitempty"`     // relative to the workspace, same form as FileOp.Path
+	Env     map[string]string `json:"env,omitempty"`     // added to the cell's clean environment
+	Stdin   []byte            `json:"stdin,omitempty"`   //
+	Timeout time.Duration     `json:"timeout,omitempty"` // wall clock; bounded by Terms.Limits.Wall where a decision sets it
 	// Write is the most that the plan could use. The decision says how much of
 	// it the run gets (Terms.Write); it can lower it, never raise it.
 	Write WriteMode `json:"write"`
 	// Asked is set when the caller asked to write in so many words. Without it
 	// the command is judged as one that only may turn out to write.
 	Asked bool `json:"asked,omitempty"`
+	// Profile is the seccomp profile asked for: "default" (also ""), "strict",
+	// "no-delete" or "debug". Terms.Profile overrides it.
+	Profile string `json:"profile,omitempty"`
 	// Net lists the endpoints the plan asks to reach; empty means none.
 	Net []Endpoint `json:"net,omitempty"`
 }

@@ -297,6 +297,9 @@ func TestEscapes(t *testing.T) {
 			if tc.owner != os.Geteuid() && os.Geteuid() != 0 {
 				t.Skip("needs root")
 			}
+			if testing.Short() && tc.name != "direct" {
+				t.Skip("short")
+			}
 			r := newRunner(t)
 			b, unchanged := lay(t, r.opts.State, tc.owner)
 			argv := arm(t, b)
@@ -313,40 +316,42 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestPeers points the same table at other sandboxes and prints how they fare,
-// as docs/sandbox.md shows it. It judges nobody.
-func TestPeers(t *testing.T) {
-	if os.Getenv("SALLYPORT_PEERS") == "" {
-		t.Skip("set SALLYPORT_PEERS=1 to compare with the sandboxes installed here")
-	}
-	for _, peer := range []struct {
-		name string
-		argv func(b bait) []string
-	}{
-		{"bwrap", func(b bait) []string {
-			return []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-				"--tmpfs", "/tmp", "--bind", b.Workspace, b.Workspace, "--chdir", b.Workspace}
-		}},
-		{"firejail", func(b bait) []string {
-			return []string{"firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--whitelist=" + b.Workspace}
-		}},
-	} {
-		if _, err := exec.LookPath(peer.name); err != nil {
-			t.Logf("%s is not installed", peer.name)
-			continue
-		}
-		b, _ := lay(t, newWorkspace(t), os.Geteuid())
-		// A sandbox per probe: one that gets through may break what follows.
-		inside := arm(t, b)
-		open := map[string][]string{}
-		for i, p := range probes() {
-			argv := slices.Concat(peer.argv(b), []string{inside[0], probeOne, inside[2], strconv.Itoa(i)})
-			if out, err := exec.Command(argv[0], argv[1:]...).Output(); err == nil && strings.HasPrefix(string(out), "through") {
-				open[p.class] = append(open[p.class], p.name)
+// TestMountPointsAreNotRaced swaps guarded folders for links to the outside
+// while cells are made: no mount may land there, and no write.
+func TestMountPointsAreNotRaced(t *testing.T) {
+	t.Parallel()
+	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: cellBinary, Warm: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	ws, outside := newWorkspace(t), newWorkspace(t)
+	put(t, ws, map[string]string{"a/b/guarded": "x", "a/b/hidden": "x", "spare/b/guarded": "x"})
+	put(t, outside, map[string]string{"b/guarded": "canary", "b/hidden": "canary"})
+	link := filepath.Join(ws, "link")
+	require.NoError(t, os.Symlink(outside, link))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(ws, "a"), unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
 			}
 		}
-		for class, names := range open {
-			t.Logf("| %s | %s | %d | %s |", peer.name, class, len(names), strings.Join(names, "; "))
+	}()
+	for range 25 {
+		res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("cat a/b/guarded a/b/hidden link/b/guarded link/b/hidden; echo evil > a/b/guarded; echo evil > link/b/guarded; true", WriteDirect)},
+			Terms{Write: WriteDirect, Protected: []string{"a/b/guarded", "link/b/guarded"}, Hidden: []string{"a/b/hidden", "link/b/hidden"}})
+		if err == nil { // refusing to start is right too
+			assert.NotContains(t, string(res.Stdout.Data), "canary")
 		}
+	}
+	close(stop)
+	<-done
+	for _, f := range []string{"b/guarded", "b/hidden"} {
+		data, err := os.ReadFile(filepath.Join(outside, f))
+		require.NoError(t, err)
+		assert.Equal(t, "canary", string(data))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -38,7 +39,7 @@ type errRaise struct {
 func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
 
 // openCage clones a cell and waits for its walls.
-func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File) (*cage, error) {
+func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File, g group) (*cage, error) {
 	conn, end, err := cell.Pair()
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	// The spec is queued before the cell exists, so that it never waits.
 	if err = conn.Send(spec, fds...); err == nil {
 		var c *cage
-		if c, err = s.enter(ctx, conn, end, spec); err == nil {
+		if c, err = s.enter(ctx, conn, end, spec, g); err == nil {
 			unix.Close(end)
 			return c, nil
 		}
@@ -60,13 +61,17 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	return nil, err
 }
 
-func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec) (*cage, error) {
-	pid, pidfd, err := s.clone(ctx, cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}, end)
+func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec, g group) (*cage, error) {
+	req := cell.Clone{Flags: spec.Flags, UID: spec.UID, GID: spec.GID}
+	if g != nil {
+		g.join(&req)
+	}
+	pid, pidfd, err := s.clone(ctx, req, end)
 	if err != nil {
 		return nil, err
 	}
 	return &cage{
-		conn: conn, pid: pid, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
 		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }
@@ -103,7 +108,35 @@ func (c *cage) kill() {
 		c.conn.Close()
 		return
 	}
-	_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	c.signal()
+}
+
+// signal kills the first process. It may meet close: a file's raw connection
+// says no once it is closed, so that no other descriptor is ever meant.
+func (c *cage) signal() {
+	if raw, err := c.pidfd.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	}
+}
+
+// ended waits for the end of the first process, as poll(2) does.
+func (c *cage) ended(timeout time.Duration) bool {
+	raw, err := c.pidfd.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := true // closed: it ended long ago
+	_ = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			n, err := unix.Poll(fds, int(timeout.Milliseconds()))
+			if !errors.Is(err, unix.EINTR) {
+				gone = n > 0
+				return
+			}
+		}
+	})
+	return gone
 }
 
 // close kills the cell, waits until no process of it exists, and removes its
@@ -128,6 +161,7 @@ type command struct {
 	run    cell.Run
 	stdin  []byte
 	limits Limits
+	layer  string // folder of the write layer's files, "" without
 }
 
 // outcome is what came of a command.
@@ -136,7 +170,8 @@ type outcome struct {
 	stdout, stderr Output
 	wall           time.Duration
 	timeout        bool
-	lost           bool // the cell died without a report
+	layer          int64 // bytes seen in the write layer, when over its limit
+	lost           bool  // the cell died without a report
 }
 
 // do runs the command and returns when it and all it started are gone. The
@@ -161,6 +196,7 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 	}
 	defer stop()
 	unhook := context.AfterFunc(wait, c.kill)
+	measured := c.watchLayer(wait, cmd)
 	_, rerr := c.conn.Receive(&o.exit)
 	unhook()
 	o.wall = time.Since(start)
@@ -172,6 +208,7 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 		c.kill()
 		c.gone()
 	}
+	o.layer = measured()
 	std.wait()
 	o.stdout, o.stderr = std.out.output(), std.err.output()
 	if rerr != nil && ctx.Err() != nil {
@@ -191,21 +228,63 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 // One that has no PID namespace is killed when it takes too long to end its
 // descendants; the starter then ends them.
 func (c *cage) gone() {
-	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
-	patience := -1
-	if !c.whole {
-		patience = int((5 * time.Second).Milliseconds())
+	const patience = 5 * time.Second
+	for !c.ended(patience) {
+		c.signal()
 	}
-	for {
-		n, err := unix.Poll(fds, patience)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case n == 0 && err == nil:
-			_ = unix.PidfdSendSignal(int(c.pidfd.Fd()), unix.SIGKILL, nil, 0)
-		default:
-			return
+}
+
+// layerEvery is how often a write layer is measured. At 2 GiB/s half a second
+// is a GiB over the limit; the next run of any command meets the same bound.
+const layerEvery = 500 * time.Millisecond
+
+// watchLayer kills the cell when its write layer outgrows the disk limit. The
+// function it gives stops the watch and tells the size it then had, 0 within
+// the limit.
+func (c *cage) watchLayer(ctx context.Context, cmd command) (measured func() int64) {
+	if cmd.layer == "" || cmd.limits.Disk <= 0 {
+		return func() int64 { return 0 }
+	}
+	ctx, stop := context.WithCancel(ctx)
+	over := make(chan int64, 1)
+	go func() {
+		tick := time.NewTicker(layerEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				over <- 0
+				return
+			case <-tick.C:
+			}
+			if n := treeSize(cmd.layer); n > cmd.limits.Disk {
+				c.kill()
+				over <- n
+				return
+			}
 		}
+	}()
+	return func() int64 {
+		stop()
+		return <-over
 	}
+}
+
+// treeSize is the disk space of the files in a folder, in bytes. What vanishes
+// while it looks counts nothing.
+func treeSize(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return total
 }
 
 // serveNet serves the cell's proxy until stop, which also notes what went

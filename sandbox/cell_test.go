@@ -159,7 +159,7 @@ func TestLimitsAreTypedResults(t *testing.T) {
 		group  bool
 	}{
 		{"memory", `python3 -c 'x=bytearray(200<<20)'`, Limits{Memory: 64 << 20}, true},
-		{"pids", `for i in $(seq 40); do sleep 5 & done; wait`, Limits{Pids: 16, Wall: 10 * time.Second}, true},
+		{"pids", `for i in $(seq 40); do sleep 5 & done; wait`, Limits{Pids: 16, Wall: time.Minute}, true},
 		{"output", `yes | head -c 3000000`, Limits{Output: 1 << 16}, false},
 		{"file", `head -c 2000000 /dev/zero > /tmp/f`, Limits{File: 1 << 20}, false},
 		{"disk", `head -c 2000000 /dev/zero > /tmp/f`, Limits{Disk: 1 << 20}, false},
@@ -179,6 +179,18 @@ func TestLimitsAreTypedResults(t *testing.T) {
 			assert.GreaterOrEqual(t, res.Hit[0].Peak, res.Hit[0].Value)
 		})
 	}
+}
+
+func TestWriteLayersAreBounded(t *testing.T) {
+	t.Parallel()
+	r, ws := newRunner(t), newWorkspace(t)
+	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("for i in 1 2 3 4 5 6; do head -c 1000000 /dev/zero > f$i; done; sleep 30", WriteDiscard)},
+		Terms{Write: WriteDiscard, Limits: Limits{Disk: 2 << 20, Wall: 20 * time.Second}})
+	require.NoError(t, err)
+	assert.Equal(t, "SIGKILL", res.Signal)
+	require.NotEmpty(t, res.Hit)
+	assert.Equal(t, "disk", res.Hit[0].Limit)
+	assert.Greater(t, res.Hit[0].Peak, int64(2<<20))
 }
 
 func TestOutputKeepsHeadAndTail(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup2"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"sallyport/sandbox/cell"
 )
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -26,7 +28,8 @@ const shimThreads = 8
 
 // group is the control group of one cell.
 type group interface {
-	add(pid int) error
+	// join says how a new cell gets into the group.
+	join(req *cell.Clone)
 	// usage reports peaks and what limits were hit so far.
 	usage() groupUsage
 	// remove kills what is left and removes the group.
@@ -44,15 +47,39 @@ type groups interface {
 	make(name string, l Limits) (group, error)
 }
 
-// findGroups finds out which form of control groups this process may use; the
-// error says why there is none and how to get one.
+// findGroups finds out which form of control groups this process may use, by
+// making one; the error says why there is none.
 func findGroups() (groups, error) {
-	if v, err := findUnified(); err == nil {
-		return v, nil
+	var gs groups
+	unified, err := findUnified()
+	if err == nil {
+		gs = unified
 	} else if _, serr := os.Stat(filepath.Join(cgroupMount, "memory")); serr != nil {
 		return nil, err
+	} else if gs, err = findV1(); err != nil {
+		return nil, err
 	}
-	return findV1()
+	g, err := gs.make(groupName(), DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	return gs, g.remove()
+}
+
+// groupName is unlike any other daemon's; the pid tells whose it was.
+func groupName() string { return fmt.Sprintf("%s%d-%s", groupPrefix, os.Getpid(), randomName()) }
+
+const groupPrefix = "sallyport-cell-"
+
+// sweep removes the empty groups that daemons which are dead left in dir.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
+	for _, g := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), groupPrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			_ = os.Remove(g) // a group that still holds a process stays
+		}
+	}
 }
 
 // v1 is the hierarchy-per-controller form, also of hybrid machines.
@@ -72,6 +99,7 @@ func findV1() (*v1, error) {
 		if err := unix.Access(dir, unix.W_OK); err != nil {
 			return nil, fmt.Errorf("write %s: %w", dir, err)
 		}
+		sweep(dir)
 	}
 	return &v1{paths: own}, nil
 }
@@ -124,7 +152,12 @@ type v1Group struct {
 	dirs map[cgroup1.Name]string
 }
 
-func (g *v1Group) add(pid int) error { return g.AddProc(uint64(pid)) }
+func (g *v1Group) join(req *cell.Clone) {
+	for _, n := range v1Controllers {
+		req.Enter = append(req.Enter, g.dirs[n])
+		req.Leave = append(req.Leave, filepath.Dir(g.dirs[n]))
+	}
+}
 
 func (g *v1Group) usage() groupUsage {
 	mem, pids := g.dirs[cgroup1.Memory], g.dirs[cgroup1.Pids]
@@ -176,13 +209,17 @@ func findUnified() (*v2, error) {
 			return nil, fmt.Errorf("control group %s has no %s controller", own, need)
 		}
 	}
-	return v, v.enter()
+	if err := v.enter(); err != nil {
+		return nil, err
+	}
+	sweep(v.dir())
+	return v, nil
 }
 
 func (v *v2) dir() string { return filepath.Join(cgroupMount, v.path) }
 
-// enter moves this process into a leaf of its own, so that its group may hand
-// the controllers on to cells.
+// enter moves this process, and what else is in its group, into a leaf, so
+// that the group may hand the controllers on to cells.
 func (v *v2) enter() error {
 	if strings.HasSuffix(v.path, daemonLeaf) {
 		v.path = filepath.Dir(v.path)
@@ -196,8 +233,22 @@ func (v *v2) enter() error {
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make a control group for the daemon: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
-		return fmt.Errorf("enter the daemon's control group: %w", err)
+	procs, err := os.ReadFile(filepath.Join(v.dir(), "cgroup.procs"))
+	if err != nil {
+		return fmt.Errorf("read the processes of %s: %w", v.path, err)
+	}
+	all := append(strings.Fields(string(procs)), strconv.Itoa(os.Getpid()))
+	if v.path == "/" { // the machine's root group may keep its processes
+		all = all[len(all)-1:]
+	}
+	for _, pid := range all {
+		err = os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(pid), 0)
+		if errors.Is(err, unix.ESRCH) {
+			err = nil // it ended meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("enter the daemon's control group: %w", err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(v.dir(), "cgroup.subtree_control"), []byte("+memory +pids"), 0); err != nil {
 		return fmt.Errorf("hand controllers on to cells: %w", err)
@@ -232,7 +283,7 @@ type v2Group struct {
 	dir string
 }
 
-func (g *v2Group) add(pid int) error { return g.m.AddProc(uint64(pid)) }
+func (g *v2Group) join(req *cell.Clone) { req.Into = g.dir }
 
 func (g *v2Group) usage() groupUsage {
 	return groupUsage{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Bounds on ready cells. An idle one costs about 3 MiB.
@@ -13,6 +11,8 @@ const (
 	defaultWarm = 2
 	maxWarm     = 16 // of all slots together
 	idleAfter   = 5 * time.Minute
+	// refillAfter keeps the making of new cells out of the way of a burst.
+	refillAfter = 15 * time.Millisecond
 )
 
 // pool keeps ready cells, walls up and waiting for their one command. A slot
@@ -67,11 +67,7 @@ func (p *pool) take(pl plan) (c *cage, dead []*cage) {
 }
 
 // alive reports whether the cell's first process has not ended.
-func (c *cage) alive() bool {
-	fds := []unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return n == 0 && err == nil
-}
+func (c *cage) alive() bool { return !c.ended(0) }
 
 // want reserves places for cells to be made for the plan, and hands back the
 // stale ones of its slot.
@@ -161,6 +157,7 @@ func (r *Runner) refill(p plan) {
 	r.watch(p.slot, s)
 	p.spec.Warm = true
 	fill := func() {
+		time.Sleep(refillAfter)
 		for range n {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			c, err := r.cage(ctx, p)

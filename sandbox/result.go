@@ -38,7 +38,7 @@ func DefaultLimits() Limits {
 		CPU:    2,
 		Memory: 2 << 30,
 		Pids:   256,
-		Output: 1 << 20,
+		Output: 8 << 20, // a verbose test run of a large project
 		File:   1 << 30,
 		Disk:   2 << 30,
 	}
@@ -88,7 +88,7 @@ type Usage struct {
 type Wall struct {
 	Name   string `json:"name"`
 	Up     bool   `json:"up"`
-	Reason string `json:"reason,omitempty"` // why it is down
+	Reason string `json:"reason"` // why it is down
 }
 
 // Level is the rung of the degrade ladder a run stood on.

@@ -64,7 +64,7 @@ func (d denier) explain(stderr string) []Denial {
 			if i < 0 {
 				continue
 			}
-			if denial, ok := c.say(d, d.path(line[:i])); ok && !slices.Contains(list, denial) {
+			if denial, ok := c.say(d, d.path(line, line[:i])); ok && !slices.Contains(list, denial) {
 				list = append(list, denial)
 			}
 			break
@@ -77,14 +77,15 @@ func (d denier) explain(stderr string) []Denial {
 }
 
 // path finds the absolute path a line speaks of, "" when it names none: of
-// several the first that is guarded, else the last.
-func (d denier) path(before string) string {
-	before = strings.TrimSpace(before)
+// several the first that is guarded, else the last. What is quoted may stand
+// on either side of the reason (coreutils before, Python and Node after), an
+// unquoted path stands before it.
+func (d denier) path(line, before string) string {
 	var found []string
-	for _, m := range quoted.FindAllStringSubmatch(before, -1) {
+	for _, m := range quoted.FindAllStringSubmatch(line, -1) {
 		found = append(found, m[1])
 	}
-	if m := lastWord.FindStringSubmatch(before); m != nil && len(found) == 0 {
+	if m := lastWord.FindStringSubmatch(strings.TrimSpace(before)); m != nil && len(found) == 0 && !strings.HasSuffix(m[1], "]") {
 		found = append(found, m[1])
 	}
 	last := ""

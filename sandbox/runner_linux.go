@@ -129,6 +129,7 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		if err := r.store().begin(c.layer, workspace); err != nil {
 			return err
 		}
+		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")
 	}
 	stop, err := c.serveNet(e.Net, res)
 	if err != nil {
@@ -176,6 +177,9 @@ func (r *Runner) background(f func()) bool {
 
 // cage gives a cell with the plan's walls.
 func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
+	// Before the starter: in cgroup v2 a group that hands controllers on must
+	// be empty, and so whatever was started earlier would have to be moved.
+	_, _ = r.groups()
 	s, err := r.start()
 	if err != nil {
 		return nil, wallsError("start the sandbox", err, "install sallyport-cell beside sallyport")
@@ -203,33 +207,24 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		f.undo()
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
 	}
-	_, noGroups := r.groups()
-	if noGroups != nil {
+	grp, gerr := r.group(p.limits)
+	if _, none := r.groups(); gerr != nil && none == nil { // it can be had, only not now
+		f.undo()
+		return nil, gerr
+	}
+	if gerr != nil {
 		f.spec.Rlimits = append(f.spec.Rlimits, fallbackLimits(p.limits)...)
 	}
-	// The group is made while the starter clones.
-	made := make(chan madeGroup, 1)
-	go func() {
-		g, err := r.group(p.limits)
-		made <- madeGroup{g, err}
-	}()
-	c, err := s.openCage(ctx, f.spec, filters)
-	grp := <-made
+	c, err := s.openCage(ctx, f.spec, filters, grp)
 	if err != nil {
 		f.undo()
-		if grp.group != nil {
-			_ = grp.group.remove()
+		if grp != nil {
+			_ = grp.remove()
 		}
 		return nil, err
 	}
-	c.group, c.moved, c.undo, c.layer = grp.group, f.moved, f.undo, f.layer
-	gerr := grp.err
-	if gerr == nil {
-		gerr = c.group.add(c.pid)
-	}
-	if err = c.ready(ctx); err == nil && gerr != nil && noGroups == nil {
-		err = fmt.Errorf("enter the control group: %w", gerr)
-	}
+	c.moved, c.undo, c.layer = f.moved, f.undo, f.layer
+	err = c.ready(ctx)
 	if err != nil {
 		r.release(c, true)
 		return nil, err
@@ -241,11 +236,6 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 	}
 	return c, nil
-}
-
-type madeGroup struct {
-	group group
-	err   error
 }
 
 func cgroupWall(err error) Wall {
@@ -261,7 +251,7 @@ func (r *Runner) group(l Limits) (group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gs.make("sallyport-"+randomName(), l)
+	return gs.make(groupName(), l)
 }
 
 func randomName() string {

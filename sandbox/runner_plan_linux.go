@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,7 +36,7 @@ type plan struct {
 
 // plan turns a narrowed Exec into what a cell must know.
 func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
-	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: t.Profile}
+	p := plan{workspace: workspace, write: e.Write, terms: t, limits: t.Limits.orDefault(), profile: cmp.Or(t.Profile, e.Profile)}
 	if p.profile == "" {
 		p.profile = profileDefault
 	}
@@ -43,7 +44,7 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		return p, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("no seccomp profile is named %q", p.profile),
 			Remedy: "use default, strict, debug or no-delete"}
 	}
-	if e.Timeout > 0 && (p.limits.Wall < 0 || e.Timeout < p.limits.Wall) {
+	if e.Timeout > 0 && (t.Limits.Wall <= 0 || e.Timeout < t.Limits.Wall) { // a decision's limit is a bound, the default is not
 		p.limits.Wall = e.Timeout
 	}
 	if err := checkWorkspace(workspace, r.opts.State); err != nil {

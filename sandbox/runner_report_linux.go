@@ -78,7 +78,10 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 		strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.EFBIG.Error()) {
 		list = append(list, LimitHit{"file", l.File, l.File})
 	}
-	if strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.ENOSPC.Error()) {
+	switch {
+	case o.layer > 0:
+		list = append(list, LimitHit{"disk", l.Disk, o.layer})
+	case strings.Contains(strings.ToLower(string(o.stderr.Data)), unix.ENOSPC.Error()):
 		list = append(list, LimitHit{"disk", l.Disk, l.Disk})
 	}
 	return list

@@ -41,7 +41,7 @@ func (w *Workspace) search(ctx context.Context, op FileOp) (FileResult, error) {
 		return FileResult{}, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("search %s: glob %q is not a valid pattern", op.Path, g),
 			Remedy: `use *, **, ?, [abc] and {a,b}, such as "*.{ts,tsx}"`}
 	}
-	s, err := w.find("search", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}
@@ -94,16 +94,7 @@ func (w *Workspace) searchTree(ctx context.Context, s *spot, pat *linePattern, g
 	var running sync.WaitGroup
 	defer running.Wait()
 	for range workers {
-		running.Go(func() {
-			worker := grepper{pat: pat, want: &g.want}
-			for j := range jobs {
-				h, err := worker.file(j.fd, j.path)
-				if err != nil {
-					h = fileHits{skip: j.path + ": " + err.Error()}
-				}
-				j.answer <- h
-			}
-		})
+		running.Go(func() { (&grepper{pat: pat, want: &g.want}).serve(jobs) })
 	}
 	t := tree{ctx: ctx}
 	t.visit = func(at found) error {
@@ -162,6 +153,17 @@ type grepper struct {
 	pat  *linePattern
 	want *Search
 	buf  []byte
+}
+
+// serve answers jobs until there are no more.
+func (g *grepper) serve(jobs <-chan searchJob) {
+	for j := range jobs {
+		h, err := g.file(j.fd, j.path)
+		if err != nil {
+			h = fileHits{skip: j.path + ": " + err.Error()}
+		}
+		j.answer <- h
+	}
 }
 
 // file looks through an open file and closes it.

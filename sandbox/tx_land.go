@@ -46,7 +46,7 @@ const landAtOnce = 16
 // makes their names durable.
 func (d *layerDiff) landPhase(ctx context.Context, steps []step) error {
 	var running sync.WaitGroup
-	errs := make(chan error, len(steps))
+	errs := make(chan error, len(steps)+1) // one a step, and one of the syncs
 	free := make(chan bool, landAtOnce)
 	dirs := map[string]bool{}
 	failed := func() bool { return len(errs) > 0 }

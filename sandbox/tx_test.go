@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -262,6 +263,44 @@ func TestLandFollowsNoLink(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(base, "outside"))
 	require.NoError(t, err)
 	assert.Len(t, entries, 1)
+}
+
+// TestLandSwapRace lands again and again while a directory of the workspace and
+// a link that leads outside change places.
+func TestLandSwapRace(t *testing.T) {
+	t.Parallel()
+	w, base := workspace(t, map[string]string{"d/keep": "x\n"})
+	root, s := w.Root(), txStore{filepath.Join(base, "tx")}
+	require.NoError(t, os.Symlink("../outside", filepath.Join(root, "l")))
+	ctx, stop := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	defer stop()
+	swapped := make(chan bool)
+	go func() {
+		defer close(swapped)
+		for ctx.Err() == nil {
+			unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d"), unix.AT_FDCWD, filepath.Join(root, "l"), unix.RENAME_EXCHANGE)
+			time.Sleep(3 * time.Millisecond)
+		}
+	}()
+	landed := 0
+	for i := 0; ctx.Err() == nil; i++ {
+		id, upper, _, err := s.create(root)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Join(upper, "d/new"), 0o755))
+		for _, p := range []string{"d/f", "d/new/f", "d/secret"} {
+			require.NoError(t, os.WriteFile(filepath.Join(upper, p), fmt.Append(nil, i), 0o644))
+		}
+		if _, err := s.Land(context.Background(), id); err == nil {
+			landed++
+		}
+		require.NoError(t, s.Drop(id))
+	}
+	<-swapped
+	t.Logf("%d landings", landed)
+	assert.Equal(t, "secret\n", content(t, base, "outside", "secret"))
+	entries, err := os.ReadDir(filepath.Join(base, "outside"))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "nothing landed outside")
 }
 
 func TestTxContent(t *testing.T) {

@@ -15,7 +15,7 @@ func (w *Workspace) edit(op FileOp, expect map[string]string) (FileResult, error
 	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	s, err := w.find("edit", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}
@@ -36,7 +36,7 @@ func (w *Workspace) edit(op FileOp, expect map[string]string) (FileResult, error
 	if err != nil {
 		return FileResult{}, err
 	}
-	res, err := w.settle(op, s, before, content, nil)
+	res, err := w.settle(op, s, before, content)
 	res.Replaced = n
 	return res, err
 }

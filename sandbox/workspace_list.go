@@ -18,7 +18,7 @@ func (w *Workspace) list(ctx context.Context, op FileOp) (FileResult, error) {
 	if op.List != nil {
 		want = *op.List
 	}
-	s, err := w.find("list", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}
@@ -87,7 +87,7 @@ func (w *Workspace) glob(ctx context.Context, op FileOp) (FileResult, error) {
 		return FileResult{}, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("glob %s: %q is not a valid pattern", op.Path, op.Glob.Pattern),
 			Remedy: `use *, **, ?, [abc] and {a,b}, such as "**/*.go"`}
 	}
-	s, err := w.find("glob", op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,14 +65,32 @@ func (w *Workspace) Exists(p string) bool {
 }
 
 // Resolve says where p really leads: the workspace-relative path without
-// symbolic links. The last component need not exist.
+// symbolic links. What does not exist yet is taken as it is written.
 func (w *Workspace) Resolve(p string) (string, error) {
-	s, err := w.find("resolve", p, follow)
-	if err != nil {
-		return "", err
+	clean := path.Clean(p)
+	s, err := w.find("resolve", clean, follow)
+	if err == nil {
+		defer s.close()
+		return s.path, nil
 	}
-	defer s.close()
-	return s.path, nil
+	var e *Error
+	if dir := path.Dir(clean); dir != clean && errors.As(err, &e) && e.Kind == KindMissing {
+		real, err := w.Resolve(dir)
+		return join(real, path.Base(clean)), err
+	}
+	return "", err
+}
+
+// findFor walks to an operation's path. Where the plan looked the path up, no
+// link is followed.
+func (w *Workspace) findFor(op FileOp, how reach) (*spot, error) {
+	if !op.Real {
+		return w.find(string(op.Op), op.Path, how)
+	}
+	if real, err := w.Resolve(op.Path); err == nil && real != path.Clean(op.Path) {
+		return nil, stale(string(op.Op), op.Path)
+	}
+	return w.find(string(op.Op), op.Path, how|noLink|strict)
 }
 
 // load reads the whole file when it has at most most bytes.
@@ -128,7 +147,7 @@ func hexSum(b []byte) string {
 
 func (w *Workspace) read(ctx context.Context, op FileOp, expect map[string]string) (FileResult, error) {
 	act := "read"
-	s, err := w.find(act, op.Path, follow)
+	s, err := w.findFor(op, follow)
 	if err != nil {
 		return FileResult{}, err
 	}

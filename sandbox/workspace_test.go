@@ -186,7 +186,7 @@ func TestSwapRace(t *testing.T) {
 		defer close(swapped)
 		for ctx.Err() == nil {
 			unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d"), unix.AT_FDCWD, filepath.Join(root, "l"), unix.RENAME_EXCHANGE)
-			time.Sleep(20 * time.Microsecond)
+			time.Sleep(200 * time.Microsecond)
 		}
 	}()
 	reads, refused := 0, 0

@@ -18,7 +18,7 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	}
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	s, err := w.find("write", op.Path, mkdirs)
+	s, err := w.findFor(op, mkdirs)
 	if err != nil {
 		return FileResult{}, err
 	}
@@ -27,17 +27,16 @@ func (w *Workspace) write(op FileOp, expect map[string]string) (FileResult, erro
 	if err != nil {
 		return FileResult{}, failure("write", op.Path, err)
 	}
-	return w.settle(op, s, before, op.Write.Content, expect)
+	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
+		return FileResult{}, stale("write", op.Path)
+	}
+	return w.settle(op, s, before, op.Write.Content)
 }
 
-// settle makes content the file's new content when it holds what is expected
-// and still has the digest before.
-func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte, expect map[string]string) (FileResult, error) {
+// settle makes content the file's new content if it still has the digest before.
+func (w *Workspace) settle(op FileOp, s *spot, before string, content []byte) (FileResult, error) {
 	act := string(op.Op)
 	after := hexSum(content)
-	if want, ok := expected(expect, op.Path, s.path); ok && want != before {
-		return FileResult{}, stale(act, op.Path)
-	}
 	res := FileResult{Path: s.path, Size: int64(len(content)), SHA256: after}
 	if before == after {
 		return res, nil

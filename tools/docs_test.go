@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/sandbox"
 )
 
 var update = flag.Bool("update", false, "write docs/tools.md anew")
@@ -64,7 +66,7 @@ outside world. A tool's tier here is the usual one; the decision on each call is
 	for _, tool := range All() {
 		fmt.Fprintf(&w, "- [%s](#%s): %s\n", tool.Name, tool.Name, tool.Title)
 	}
-	w.WriteString("- [When a call fails](#when-a-call-fails)\n")
+	w.WriteString("- [How files are confined](#how-files-are-confined)\n- [When a call fails](#when-a-call-fails)\n")
 	for _, tool := range All() {
 		fmt.Fprintf(&w, "\n## %s\n\n%s\n\nAnnotations: %s.\n", tool.Name, tool.Description, annotations(tool))
 		writeArguments(t, &w, tool)
@@ -78,6 +80,7 @@ outside world. A tool's tier here is the usual one; the decision on each call is
 			}
 		}
 	}
+	writeConfinement(&w)
 	writeFailures(t, &w, b)
 	return w.String()
 }
@@ -134,6 +137,38 @@ func writeArguments(t *testing.T, w *bytes.Buffer, tool Tool) {
 		}
 		fmt.Fprintf(w, "| `%s` | %s | %s |\n", name, kind, strings.ReplaceAll(p.Description, "|", `\|`))
 	}
+}
+
+func writeConfinement(w *bytes.Buffer) {
+	fmt.Fprintf(w, `
+## How files are confined
+
+The file tools reach nothing outside the workspace. Every path is walked from a descriptor of the workspace's root, one
+component at a time, and the kernel is never asked to follow a link; so a directory that is swapped for a link between a
+check and its use makes the call fail and nothing else.
+
+- Symbolic links are followed when they end inside the workspace (the answer names the real file), else refused.
+- Devices, FIFOs and sockets are refused without opening them.
+- A write makes a new file and puts it in the old one's place. It happens whole or not at all, also on a full disk or a
+  crash; another hard link of the old file stays as it was; mode and owner are kept, set-uid bits and extended attributes
+  are not. As root, new files belong to the owner of the workspace.
+- A file that changed after it was judged is not written.
+- A command's changes wait in a layer and land file by file under the same rules; when one of the files changed in the
+  workspace meanwhile, none lands.
+
+What cannot be told apart: reading a file that is also a hard link of one outside, and a mount placed in the workspace.
+
+| bound | |
+|---|---|
+| lines of a read without limit | %d |
+| largest file read_file reads | %d MiB |
+| largest file edit_file edits | %d MiB |
+| largest file grep looks through | %d MiB |
+| lines or files grep returns without head_limit | %d |
+| characters of an answer | %d |
+| characters of one line | %d |
+| bytes of a call's arguments | %d MiB |
+`, sandbox.DefaultReadLines, sandbox.MaxReadFile>>20, sandbox.MaxEditFile>>20, sandbox.MaxSearchFile>>20, sandbox.DefaultSearchLimit, maxText, maxLine, maxArgs>>20)
 }
 
 func writeFailures(t *testing.T, w *bytes.Buffer, b *bench) {

@@ -33,7 +33,7 @@ old_string must be the file's text to the letter, with its indentation, without 
 }
 
 func planEditFile(a editFileArgs, p Place) (sandbox.Action, error) {
-	return fileAction(sandbox.FileOp{Op: sandbox.OpEdit, Path: p.rel(a.Path), Edit: &sandbox.Edit{Old: a.Old, New: a.New, All: a.All}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpEdit, Path: p.rel(a.Path), Edit: &sandbox.Edit{Old: a.Old, New: a.New, All: a.All}})
 }
 
 func answerEditFile(a editFileArgs, act sandbox.Action, res sandbox.Result) Answer {

@@ -31,7 +31,7 @@ Patterns know *, **, ?, [abc] and {a,b}: "src/**/*.ts", "**/*_test.go", "*.{yml,
 }
 
 func planGlob(a globArgs, p Place) (sandbox.Action, error) {
-	return fileAction(sandbox.FileOp{Op: sandbox.OpGlob, Path: p.rel(a.Path), Glob: &sandbox.Glob{Pattern: a.Pattern, Limit: a.Limit}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpGlob, Path: p.rel(a.Path), Glob: &sandbox.Glob{Pattern: a.Pattern, Limit: a.Limit}})
 }
 
 func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {

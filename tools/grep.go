@@ -60,7 +60,7 @@ func planGrep(a grepArgs, p Place) (sandbox.Action, error) {
 	if s.Mode == "" {
 		s.Mode = sandbox.SearchFiles
 	}
-	return fileAction(sandbox.FileOp{Op: sandbox.OpSearch, Path: p.rel(a.Path), Search: &s})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpSearch, Path: p.rel(a.Path), Search: &s})
 }
 
 type grepData struct {

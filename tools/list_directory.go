@@ -31,7 +31,7 @@ A directory ends in "/", a symbolic link in "@", a file shows its size. What .gi
 }
 
 func planListDirectory(a listDirectoryArgs, p Place) (sandbox.Action, error) {
-	return fileAction(sandbox.FileOp{Op: sandbox.OpList, Path: p.rel(a.Path), List: &sandbox.List{Depth: a.Depth, Hidden: a.Hidden}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpList, Path: p.rel(a.Path), List: &sandbox.List{Depth: a.Depth, Hidden: a.Hidden}})
 }
 
 type entriesData struct {

@@ -65,6 +65,25 @@ func (t Tool) parse(raw json.RawMessage) (Args, error) {
 	return Args{tool: t.Name, canonical: canonical, value: v}, nil
 }
 
+// Strict decodes the arguments of a tool that is not in All, as strictly as
+// Parse but for a schema: v is a pointer to a struct. The error is a *Failure.
+func Strict(raw json.RawMessage, v any) error {
+	obj, err := strictObject(raw)
+	var canonical json.RawMessage
+	if err == nil {
+		canonical, err = canonicalJSON(obj)
+	}
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(canonical))
+		d.DisallowUnknownFields()
+		err = d.Decode(v)
+	}
+	if err != nil {
+		return invalid(fmt.Sprintf("arguments: %v", err), "correct the arguments as the tool's input schema says and call again")
+	}
+	return nil
+}
+
 // canonicalJSON writes v with sorted keys.
 func canonicalJSON(v any) (json.RawMessage, error) {
 	var buf bytes.Buffer

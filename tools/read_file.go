@@ -33,7 +33,7 @@ Each line is shown as its number, a tab and the line ("12<TAB>func main() {"). U
 }
 
 func planReadFile(a readFileArgs, p Place) (sandbox.Action, error) {
-	return fileAction(sandbox.FileOp{Op: sandbox.OpRead, Path: p.rel(a.Path), Read: &sandbox.Read{Offset: a.Offset, Limit: a.Limit}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpRead, Path: p.rel(a.Path), Read: &sandbox.Read{Offset: a.Offset, Limit: a.Limit}})
 }
 
 type readFileData struct {

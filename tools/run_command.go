@@ -14,6 +14,7 @@ type runCommandArgs struct {
 	Dir         string             `json:"dir"`
 	TimeoutMS   int64              `json:"timeout_ms"`
 	Write       bool               `json:"write"`
+	Profile     string             `json:"profile"`
 	Network     []sandbox.Endpoint `json:"network"`
 	Description string             `json:"description"`
 }
@@ -36,6 +37,7 @@ Prefer read_file, grep, glob, edit_file, run_tests and the git tools: they need 
 			"dir": {"type": "string", "description": "Directory to run in, relative to the workspace; the workspace itself when not given"},
 			"timeout_ms": {"type": "integer", "minimum": 1, "maximum": 3600000, "description": "Most milliseconds it may run; 120000 when not given"},
 			"write": {"type": "boolean", "description": "Ask to keep what the command changes in the workspace; false when not given"},
+			"profile": {"type": "string", "enum": ["default", "strict", "no-delete", "debug"], "description": "System calls it may make: strict takes more away, no-delete stops every removal of a file, debug lets gdb and strace trace its own processes"},
 			"network": {"type": "array", "maxItems": 32, "description": "Ask to reach these endpoints; none when not given", "items": {
 				"type": "object", "additionalProperties": false, "required": ["host", "port"],
 				"properties": {
@@ -54,7 +56,7 @@ func planRunCommand(a runCommandArgs, p Place) (sandbox.Action, error) {
 	}
 	e := sandbox.Exec{
 		Argv: a.Argv, Shell: a.Command, Dir: p.rel(a.Dir), Timeout: time.Duration(a.TimeoutMS) * time.Millisecond,
-		Write: sandbox.WriteTransaction, Asked: a.Write,
+		Write: sandbox.WriteTransaction, Asked: a.Write, Profile: a.Profile,
 	}
 	for _, n := range a.Network {
 		n.Host = strings.TrimSuffix(strings.ToLower(n.Host), ".")

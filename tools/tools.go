@@ -39,6 +39,10 @@ type Tool struct {
 type Place struct {
 	Root   string                // absolute, symlink-free
 	Exists func(rel string) bool // whether a workspace-relative path names something
+	// Resolve says where a workspace-relative path leads when symbolic links
+	// are followed. With it a file operation is planned on the real file, which
+	// is then what policy judges; without it, on the path as it was asked.
+	Resolve func(rel string) (string, error)
 }
 
 func (p Place) has(rel string) bool { return p.Exists != nil && p.Exists(rel) }
@@ -92,7 +96,7 @@ func define[T any](t Tool, schema string, plan func(T, Place) (sandbox.Action, e
 	return t
 }
 
-// Plan says what the call would do. It reads nothing but p. A path that leads
+// Plan says what the call would do. It looks at nothing but through p. A path that leads
 // out of the workspace stays in the plan as it was asked, so that policy and
 // audit see it; the sandbox refuses it.
 func (t Tool) Plan(a Args, p Place) (sandbox.Action, error) {
@@ -106,7 +110,12 @@ func (t Tool) Plan(a Args, p Place) (sandbox.Action, error) {
 }
 
 // fileAction is a plan of one file operation.
-func fileAction(op sandbox.FileOp) (sandbox.Action, error) {
+func fileAction(p Place, op sandbox.FileOp) (sandbox.Action, error) {
+	if p.Resolve != nil {
+		if real, err := p.Resolve(op.Path); err == nil {
+			op.Path, op.Real = real, true
+		}
+	}
 	return sandbox.Action{Files: []sandbox.FileOp{op}}, nil
 }
 

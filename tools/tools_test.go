@@ -38,7 +38,9 @@ func newBench(t testing.TB, files map[string]string) *bench {
 	return &bench{t, ws}
 }
 
-func (b *bench) place() Place { return Place{Root: b.ws.Root(), Exists: b.ws.Exists} }
+func (b *bench) place() Place {
+	return Place{Root: b.ws.Root(), Exists: b.ws.Exists, Resolve: b.ws.Resolve}
+}
 
 func (b *bench) call(name, args string) Answer {
 	b.t.Helper()
@@ -208,6 +210,45 @@ func TestFileNamesCannotPassForText(t *testing.T) {
 		assert.Contains(t, ans.Text, "schön café.txt")
 		assert.True(t, utf8.ValidString(ans.Text))
 	}
+}
+
+// TestPlansNameTheRealFile plans through links, which then are swapped.
+func TestPlansNameTheRealFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, map[string]string{".github/ci.yml": "on: push\n", "src/a.txt": "a\n", ".env": "KEY=1\n"})
+	root := b.ws.Root()
+	require.NoError(t, os.Symlink("../.github/ci.yml", filepath.Join(root, "src/innocent")))
+	require.NoError(t, os.Symlink("../.github", filepath.Join(root, "src/dir")))
+	require.NoError(t, os.Symlink("../.env", filepath.Join(root, "src/notes")))
+	require.NoError(t, os.Symlink("../later", filepath.Join(root, "src/dangling")))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(root, "src/out")))
+	plan := func(tool, args string) sandbox.FileOp {
+		x, _ := Find(tool)
+		a, err := x.Parse(json.RawMessage(args))
+		require.NoError(t, err)
+		act, err := x.Plan(a, b.place())
+		require.NoError(t, err)
+		return act.Files[0]
+	}
+	for asked, real := range map[string]string{
+		"src/innocent": ".github/ci.yml", "src/dir/new/x.yml": ".github/new/x.yml", "src/notes": ".env", "src/dangling/x": "later/x",
+		"src/../src/a.txt": "src/a.txt", "new/deep/file": "new/deep/file", root + "/src/notes": ".env",
+	} {
+		op := plan("write_file", `{"path":"`+asked+`","content":"x"}`)
+		assert.Equal(t, []any{real, true}, []any{op.Path, op.Real}, asked)
+	}
+	for _, asked := range []string{"src/out", "../x", "/etc/passwd"} {
+		op := plan("read_file", `{"path":"`+asked+`"}`)
+		assert.Equal(t, []any{asked, false}, []any{op.Path, op.Real}, "what leads outside stays as it was asked")
+	}
+	op := plan("write_file", `{"path":"src/a.txt","content":"x"}`)
+	require.NoError(t, os.Remove(filepath.Join(root, "src/a.txt")))
+	require.NoError(t, os.Symlink("../.github/ci.yml", filepath.Join(root, "src/a.txt")))
+	_, err := b.ws.Do(context.Background(), op, nil)
+	var e *sandbox.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, sandbox.KindStale, e.Kind, "a link that appears after the plan is not followed")
+	assert.Equal(t, "Created later/y (1 line, 1 bytes).", b.call("write_file", `{"path":"src/dangling/y","content":"x"}`).Text)
 }
 
 func BenchmarkParseAndPlan(b *testing.B) {

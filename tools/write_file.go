@@ -33,7 +33,7 @@ The write happens whole or not at all. To change a part of an existing file use 
 }
 
 func planWriteFile(a writeFileArgs, p Place) (sandbox.Action, error) {
-	return fileAction(sandbox.FileOp{Op: sandbox.OpWrite, Path: p.rel(a.Path), Write: &sandbox.Write{Content: []byte(a.Content)}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpWrite, Path: p.rel(a.Path), Write: &sandbox.Write{Content: []byte(a.Content)}})
 }
 
 type changedData struct {

@@ -200,7 +200,7 @@ func (d *demo) call(want, tool string, args map[string]any, most int) (string, e
 		return "", err
 	}
 	fmt.Fprintf(d.out, "%s %s\n", d.paint("1", "agent ▸ "+tool), d.paint("2", clip(string(raw), 110)))
-	r, err := d.agent.Call(d.ctx, tool, args)
+	r, err := d.agent.Call(d.ctx, tool, args, 0)
 	if err != nil {
 		return "", err
 	}

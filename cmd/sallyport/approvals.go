@@ -21,7 +21,7 @@ func newApprovals() *cobra.Command {
   sallyport approvals approve k7f3qd
   sallyport approvals deny k7f3qd use a feature branch`,
 	}
-	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny())
+	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny(), approvalsWatch())
 	return cmd
 }
 

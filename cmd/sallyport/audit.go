@@ -23,7 +23,10 @@ func newAudit() *cobra.Command {
   sallyport audit show 41
   sallyport audit verify`,
 	}
-	cmd.AddCommand(auditList(), auditShow(), auditVerify(), auditHash())
+	cmd.AddCommand(
+		auditList(), auditShow(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
+		auditBackup(), auditRetire(), auditHold(), auditHash(),
+	)
 	return cmd
 }
 
@@ -80,11 +83,11 @@ func eachRecord(cmd *cobra.Command, f audit.Filter, do func(audit.Record)) error
 		return err
 	}
 	defer b.close()
-	body, err := b.stream(cmd.Context(), http.MethodPost, "/v1/audit/records", f)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
+	return b.records(cmd.Context(), f, do)
+}
+
+// decodeRecords reads a stream of records to its end.
+func decodeRecords(body io.Reader, do func(audit.Record)) error {
 	in := bufio.NewReader(body)
 	for {
 		line, err := in.ReadBytes('\n')

@@ -93,7 +93,7 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
-		deskRoutes(m, desk)
+		deskRoutes(m, desk, personOf)
 		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
 	case needTokens:
 		done, err := localTokens(p, m)

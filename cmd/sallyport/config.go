@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"sallyport/sandbox"
 )
@@ -26,6 +26,10 @@ type config struct {
 	IdleExit duration `yaml:"idle_exit"`
 	// ApprovalTTL is how long a request waits for a person.
 	ApprovalTTL duration `yaml:"approval_ttl"`
+	// Approvers says who may decide: "any" person who reaches control.sock (the
+	// default), only a process that no connected agent host started
+	// ("other-process"), or only another user than the agent's ("other-user").
+	Approvers string `yaml:"approvers"`
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
@@ -34,8 +38,17 @@ type config struct {
 		Administrator string `yaml:"administrator"`
 		User          string `yaml:"user"`
 	} `yaml:"policy"`
+	// Console is the approvals page; it listens on loopback only, on any free port
+	// unless one is named.
+	Console struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"console"`
+	// Webhooks are systems that are told what waits; see webhooks.go.
+	Webhooks []webhookConfig `yaml:"webhooks"`
 	// HTTP serves MCP over the network; see http_config.go.
 	HTTP httpConfig `yaml:"http"`
+	// Telemetry sends traces and metrics away; see metrics_telemetry.go.
+	Telemetry telemetryConfig `yaml:"telemetry"`
 }
 
 // duration is a time.Duration written as "30m".
@@ -71,6 +84,11 @@ func loadConfig(dir string) (config, error) {
 	case "strict", "worktree", "solo":
 	default:
 		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
+	}
+	switch c.Approvers {
+	case "", "any", "other-process", "other-user":
+	default:
+		return c, fmt.Errorf("read %s: approvers %q is not any, other-process or other-user", path, c.Approvers)
 	}
 	switch c.MinLevel {
 	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:

@@ -28,14 +28,16 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("GET /v1/doctor", d.getDoctor)
 	m.HandleFunc("POST /v1/policy/eval", d.postEval)
 	m.HandleFunc("POST /v1/hook", d.postHook)
-	deskRoutes(m, d.desk)
+	m.HandleFunc("POST /v1/console/link", d.page.postLink)
+	deskRoutes(m, d.desk, d.personOf)
 	logRoutes(m, &d.log.Reader)
+	liveLogRoutes(m, d.log)
 	tokenRoutes(m, d.place, d.tokens, d.log)
 	return m
 }
 
 // deskRoutes are the routes that need the desk.
-func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
+func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Request) approval.Person) {
 	m.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, r *http.Request) {
 		f := approval.Filter{All: r.URL.Query().Get("all") == "true", Session: r.URL.Query().Get("session"), Agent: r.URL.Query().Get("agent")}
 		list, err := desk.List(f)
@@ -50,7 +52,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 		if !read(w, r, &in) {
 			return
 		}
-		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note}
+		o := approval.ApproveOptions{Scope: approval.Once, Note: in.Note, Shown: in.Shown}
 		if in.Session {
 			o.Scope = approval.Session
 		}
@@ -100,6 +102,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk) {
 type verdictIn struct {
 	Session bool   `json:"session"` // also for the rest of the session
 	Note    string `json:"note"`    // a denial's advice for the agent
+	Shown   string `json:"shown"`   // Request.Shown as the person saw it
 }
 
 // logRoutes are the routes that need the log, read-only.
@@ -137,6 +140,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		rep, err := log.Verify(r.Context(), o)
 		answer(w, rep, err)
 	})
+	moreLogRoutes(m, log)
 	m.HandleFunc("POST /v1/audit/hash", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Value string }
 		if read(w, r, &in) {
@@ -238,6 +242,25 @@ func withUnixPeer(ctx context.Context, c net.Conn) context.Context {
 		return ctx
 	}
 	return context.WithValue(ctx, unixPeerKey{}, p)
+}
+
+// personOf is the person behind a control request; where the configuration asks
+// for it, a process that an agent's host started speaks for that agent's session
+// and decides nothing of it.
+func (d *daemon) personOf(r *http.Request) approval.Person {
+	who := personOf(r)
+	p, ok := r.Context().Value(unixPeerKey{}).(peer)
+	if d.config.Approvers != "other-process" || !ok {
+		return who
+	}
+	d.hostsMu.Lock()
+	defer d.hostsMu.Unlock()
+	for session, host := range d.hosts {
+		if from, err := approval.DescendsFrom(p.pid, host); from || err != nil {
+			who.Session = session
+		}
+	}
+	return who
 }
 
 // personOf is the person behind a control request, by the kernel's word.

@@ -23,6 +23,7 @@ import (
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/approval/webhook"
 	"sallyport/policy/limits"
 	"sallyport/policy/rego"
 	"sallyport/sandbox"
@@ -35,13 +36,20 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
-	log    *audit.Log
-	desk   *approval.Desk
-	judges *judges
-	limits *limits.Limiter
-	runner *sandbox.Runner
-	mcp    *mcpserver.Server
-	tokens *identity.Store
+	log      *audit.Log
+	desk     *approval.Desk
+	judges   *judges
+	limits   *limits.Limiter
+	page     page
+	webhooks *webhook.Hook // nil where none is configured
+	runner   *sandbox.Runner
+	mcp      *mcpserver.Server
+	tokens   *identity.Store
+
+	telemetry *telemetry
+
+	hostsMu sync.Mutex
+	hosts   map[string]int // session -> process that started its shim
 
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
@@ -58,7 +66,8 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger}
+	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}}
+	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
@@ -70,6 +79,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
 	}
+	if d.webhooks, err = d.newWebhooks(); err != nil {
+		return nil, err
+	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
@@ -79,10 +91,14 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
+	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
+		return nil, err
+	}
 	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
+		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -91,7 +107,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL),
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user",
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
@@ -127,6 +143,9 @@ func (d *daemon) event(name string, detail any) error {
 // close closes what is open, in the opposite order.
 func (d *daemon) close() {
 	var errs []error
+	if d.telemetry != nil {
+		errs = append(errs, d.telemetry.close())
+	}
 	if d.runner != nil {
 		errs = append(errs, d.runner.Close())
 	}
@@ -169,11 +188,15 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
 	d.judges.watch(d.judges.base.engine)
 	d.busy.Go(func() { d.followDesk(ctx) })
+	if d.webhooks != nil {
+		d.busy.Go(func() { d.runHook(ctx) })
+	}
 	if idle > 0 && d.config.HTTP.Listen == "" { // nobody on the network could start it again
 		d.busy.Go(func() { d.watchIdle(ctx, idle) })
 	}
 	ready()
 	<-ctx.Done()
+	d.page.close()
 	agents.Close()
 	stopHTTP()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -185,6 +208,11 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
 }
 
+// may reports whether the policy data give an agent a tool.
+func (d *daemon) may(agent, tool string) bool {
+	return d.judges.base.engine.Data().Agent(agent).Allows(tool)
+}
+
 // policyEdited records a policy edit that came into force, or was refused.
 func (d *daemon) policyEdited(e rego.Event) {
 	name, detail := "policy.load", map[string]string{"revision": e.Revision}
@@ -194,6 +222,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 	} else {
 		d.limits.Configure(d.judges.base.engine.Data().Limits)
 		d.logger.Info("policy loaded", "revision", e.Revision)
+		d.mcp.ToolsChanged()
 	}
 	if err := d.event(name, detail); err != nil {
 		d.logger.Error("record a policy edit", "err", err)
@@ -205,7 +234,7 @@ func (d *daemon) policyEdited(e rego.Event) {
 func (d *daemon) followDesk(ctx context.Context) {
 	events, cancel := d.desk.Subscribe()
 	defer cancel()
-	sweep := time.NewTicker(30 * time.Second)
+	sweep := time.NewTicker(5 * time.Second)
 	defer sweep.Stop()
 	for {
 		select {
@@ -311,7 +340,26 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 	if err := writeLine(c, welcome{OK: true, Session: p.Session, Version: version, PID: os.Getpid()}); err != nil {
 		return err
 	}
+	defer d.host(p.Session, a)()
 	return d.mcp.Serve(ctx, a, p)
+}
+
+// host notes which process started a session's shim, until the function it
+// returns is called.
+func (d *daemon) host(session string, a agentConn) func() {
+	who, err := peerOf(a.UnixConn)
+	parent, perr := parentOf(who.pid)
+	if err != nil || perr != nil {
+		return func() {}
+	}
+	d.hostsMu.Lock()
+	defer d.hostsMu.Unlock()
+	d.hosts[session] = parent
+	return func() {
+		d.hostsMu.Lock()
+		defer d.hostsMu.Unlock()
+		delete(d.hosts, session)
+	}
 }
 
 // greet reads the hello and establishes who calls.

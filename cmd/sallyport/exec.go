@@ -58,16 +58,20 @@ afterwards), 126 denied, 124 out of time, 125 that sallyport itself failed.`,
 			} else {
 				call["argv"] = args
 			}
-			for key, set := range map[string]bool{"write": write, "wait_ms": wait > 0, "timeout_ms": timeout > 0, "profile": profile != ""} {
-				if set {
-					call[key] = map[string]any{"write": write, "wait_ms": wait.Milliseconds(), "timeout_ms": timeout.Milliseconds(), "profile": profile}[key]
-				}
+			if write {
+				call["write"] = true
+			}
+			if timeout > 0 {
+				call["timeout_ms"] = timeout.Milliseconds()
+			}
+			if profile != "" {
+				call["profile"] = profile
 			}
 			p, err := placeOf(cmd)
 			if err != nil {
 				return &exit{exitSelf, err}
 			}
-			return execute(cmd, p, root, call)
+			return execute(cmd, p, execCall{root, call, wait})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "workspace", "", "folder to run in (default: the current one)")
@@ -78,11 +82,18 @@ afterwards), 126 denied, 124 out of time, 125 that sallyport itself failed.`,
 	return cmd
 }
 
+// execCall is a command as `exec` was asked to run it.
+type execCall struct {
+	root string
+	args map[string]any // of run_command
+	wait time.Duration
+}
+
 // execute makes the call and reports it.
-func execute(cmd *cobra.Command, p place, root string, args map[string]any) error {
+func execute(cmd *cobra.Command, p place, x execCall) error {
 	ctx := cmd.Context()
 	c, _, err := connect(ctx, p, hello{
-		Sallyport: helloVersion, Version: version, Agent: "cli", Workspace: root, Session: cliSession(root), PID: os.Getpid(),
+		Sallyport: helloVersion, Version: version, Agent: "cli", Workspace: x.root, Session: cliSession(x.root), PID: os.Getpid(),
 	})
 	if err != nil {
 		return &exit{exitSelf, err}
@@ -92,7 +103,7 @@ func execute(cmd *cobra.Command, p place, root string, args map[string]any) erro
 	if err != nil {
 		return &exit{exitSelf, err}
 	}
-	reply, err := client.Call(ctx, "run_command", args)
+	reply, err := client.Call(ctx, "run_command", x.args, x.wait)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return &exit{130, nil}

@@ -38,7 +38,7 @@ func newConformanceFixture() *cobra.Command {
 			go func() {
 				defer close(done)
 				<-cmd.Context().Done()
-				e.Close()
+				e.Close(cmd.Context())
 				srv.Close()
 			}()
 			_ = srv.Serve(l)

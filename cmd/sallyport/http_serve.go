@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
+	"sallyport/policy/approval/webhook"
 )
 
 // front is the daemon's face to the network.
@@ -51,6 +53,10 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		o.ResourceMetadata = f.resource.URL()
 	}
 	f.endpoint = d.mcp.HTTP(o)
+	if err := d.gauges(f.endpoint); err != nil {
+		l.Close()
+		return nil, err
+	}
 	f.server = &http.Server{
 		Handler:           mcpserver.Guard(o, d.touching(f.routes())),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -76,18 +82,29 @@ func (f *front) routes() http.Handler {
 	for _, path := range []string{"/mcp", "/sse", "/message"} {
 		m.Handle(path, f.endpoint)
 	}
+	if f.d.webhooks != nil { // answers are signed; they need no token
+		m.Handle(webhook.DefaultPrefix+"/", f.d.webhooks)
+	}
 	m.HandleFunc("GET /healthz", f.health.healthz)
 	m.HandleFunc("GET /readyz", f.health.readyz)
+	m.Handle("GET /metrics", f.scraped(f.d.telemetry.handler()))
 	if f.verifier != nil {
 		m.Handle("GET "+identity.ResourcePath, f.resource)
-		m.Handle("GET "+identity.ResourcePath+"/mcp", f.resource)
+		if u, err := url.Parse(f.resource.URL()); err == nil && u.Path != "" && u.Path != identity.ResourcePath {
+			m.Handle("GET "+u.Path, f.resource)
+		}
 	}
 	return m
 }
 
+// drainTime is how long calls in flight may take when the daemon stops.
+const drainTime = 5 * time.Second
+
 func (f *front) stop() {
-	f.endpoint.Close() // Shutdown waits for streams, which this ends
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	drain, enough := context.WithTimeout(context.Background(), drainTime)
+	defer enough()
+	f.endpoint.Close(drain) // Shutdown waits for streams, which this ends
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	if err := f.server.Shutdown(ctx); err != nil {
 		f.server.Close()

@@ -23,19 +23,42 @@ import (
 // house is a real daemon with HTTP, a state and a workspace of its own.
 type house struct {
 	t         *testing.T
+	dir       string // state, config and workspace lie in it
 	url       string
+	client    *http.Client
 	workspace string
 	env       []string
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
+	h := emptyHouse(t)
+	h.serve()
+	return h
+}
+
+func emptyHouse(t *testing.T) *house {
+	t.Helper()
 	dir := t.TempDir()
-	h := &house{t: t, workspace: filepath.Join(dir, "work")}
+	h := &house{t: t, dir: dir, workspace: filepath.Join(dir, "work"), client: http.DefaultClient}
 	require.NoError(t, os.Mkdir(h.workspace, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.workspace, "a.txt"), []byte("hello over http\n"), 0o644))
 	h.env = append(os.Environ(), "SALLYPORT_STATE="+filepath.Join(dir, "state"), "SALLYPORT_CONFIG="+filepath.Join(dir, "config"),
 		"HOME="+filepath.Join(dir, "home"), "NO_COLOR=1")
+	return h
+}
+
+// configure writes config.yaml.
+func (h *house) configure(yaml string) {
+	h.t.Helper()
+	require.NoError(h.t, os.MkdirAll(filepath.Join(h.dir, "config"), 0o700))
+	require.NoError(h.t, os.WriteFile(filepath.Join(h.dir, "config", "config.yaml"), []byte(yaml), 0o600))
+}
+
+// serve starts the daemon and waits until it serves.
+func (h *house) serve() {
+	t := h.t
+	t.Helper()
 	cmd := exec.Command(filepath.Join(binaries, "sallyport"), "serve", "--http", "127.0.0.1:0")
 	cmd.Env = h.env
 	log := &lockedBuffer{}
@@ -48,15 +71,14 @@ func newHouse(t *testing.T) *house {
 			t.Log(log.String())
 		}
 	})
-	addr := regexp.MustCompile(`addr=(\S+)`)
+	addr := regexp.MustCompile(`addr=(\S+) tls=(\S+)`)
 	require.Eventually(t, func() bool {
 		m := addr.FindStringSubmatch(log.String())
 		if m != nil {
-			h.url = "http://" + m[1]
+			h.url = map[string]string{"true": "https://", "false": "http://"}[m[2]] + m[1]
 		}
 		return m != nil
-	}, 20*time.Second, 10*time.Millisecond, "the daemon serves")
-	return h
+	}, 60*time.Second, 10*time.Millisecond, "the daemon serves")
 }
 
 type lockedBuffer struct {
@@ -104,7 +126,7 @@ func (h *house) post(token, session, body string) (int, string, http.Header) {
 	if session != "" {
 		r.Header.Set("Mcp-Session-Id", session)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := h.client.Do(r)
 	require.NoError(h.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -222,4 +244,27 @@ func TestHTTPNeedsTLSBeyondLoopback(t *testing.T) {
 		require.NoError(t, err)
 		l.Close()
 	}
+}
+
+func TestHTTPMetricsAndResources(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	token, _ := h.token("--agent", "ci", "--max-tier", "L1")
+	_, _, header := h.post(token, "", initialize)
+	session := header.Get("Mcp-Session-Id")
+	h.call(token, session, "read_file", `{"path":"a.txt"}`)
+	resp, err := http.Get(h.url + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `sallyport_calls_total{gen_ai_tool_name="read_file",sallyport_status="ok",sallyport_tier="L0",sallyport_verdict="allow"} 1`)
+	assert.Contains(t, string(b), `sallyport_sessions{network_transport="http"} 1`)
+	assert.Contains(t, string(b), `mcp_server_operation_duration_seconds_count`)
+	assert.Contains(t, string(b), `sallyport_approvals_pending 0`)
+
+	_, body, _ := h.post(token, session, `{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"sallyport://session"}}`)
+	assert.Contains(t, body, "read_file")
+	_, body, _ = h.post(token, session, `{"jsonrpc":"2.0","id":6,"method":"resources/read","params":{"uri":"sallyport://policy"}}`)
+	assert.Contains(t, body, "remedy")
 }

@@ -32,19 +32,29 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
-	var e *exit
-	switch {
-	case err == nil:
+	return conclude(root, root.ExecuteContext(ctx))
+}
+
+// conclude says what went wrong, to a person or, with --json, as the one document
+// on stdout, and gives the exit code.
+func conclude(root *cobra.Command, err error) int {
+	if err == nil {
 		return 0
-	case errors.As(err, &e):
-		if e.err != nil {
-			fmt.Fprintln(errw, "sallyport:", e.err)
-		}
-		return e.code
 	}
-	fmt.Fprintln(errw, "sallyport:", err)
-	return exitFailed
+	code := exitFailed
+	var e *exit
+	if errors.As(err, &e) {
+		code, err = e.code, e.err
+	}
+	if err == nil { // the command has said it
+		return code
+	}
+	if on, _ := root.PersistentFlags().GetBool("json"); on {
+		_ = printJSON(root.OutOrStdout(), map[string]any{"error": err.Error(), "exit_code": code})
+		return code
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "sallyport:", err)
+	return code
 }
 
 // The exit codes, as `sallyport help exit-codes` lists them.
@@ -96,7 +106,7 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 	root.PersistentFlags().Bool("json", false, "print one JSON document on stdout and nothing else")
 	root.PersistentFlags().String("state", "", "folder of the log, approvals and sockets (default $XDG_STATE_HOME/sallyport)")
 	root.AddCommand(
-		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
+		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
 		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newHook(), exitCodesHelp(),
 	)
 	return root

@@ -26,50 +26,6 @@ func layerName(dir string) string {
 
 func layerIn(dir string) rego.Layer { return rego.Layer{Name: layerName(dir), FS: os.DirFS(dir)} }
 
-// starterLayer is what `policy init` writes: a layer that changes nothing until
-// somebody edits it, with a rule and its test to start from. LAYER stands
-// for the layer's name.
-var starterLayer = map[string]string{
-	"lists.yaml": `# Lists that tighten the built-in ones. Every key is optional; docs/policy.md has them all.
-# An error names file and line; a broken edit keeps the last good policy.
-sallyport:
-  protected_branches: [] # as "release/*": a forced push to one is denied
-  protected_paths: []    # as "db/migrations": read-only in every cell below L3
-  hidden_paths: []       # as "secrets.yaml": not seen by any command
-  patterns: []           # regular expressions that mark text as dangerous
-`,
-	"house.rego": `# Rules of this house. A rule can only tighten: the strictest of all that fire decides.
-package sallyport.LAYER
-
-# METADATA
-# title: Release notes are written by people
-# custom:
-#   id: house.release-notes
-#   tier: L3
-#   reason: release notes are written by people
-#   remedy: propose the text in your answer instead
-hit contains rego.metadata.rule().custom if {
-	input.unit == "call"
-	some f in input.files
-	f.op in {"write", "edit"}
-	f.path == "RELEASE_NOTES.md"
-}
-`,
-	"house_test.rego": `package sallyport.LAYER_test
-
-import data.sallyport.LAYER
-
-test_release_notes if {
-	some h in LAYER.hit with input as {"unit": "call", "files": [{"op": "write", "path": "RELEASE_NOTES.md"}]}
-	h.id == "house.release-notes"
-}
-
-test_other_files if {
-	count(LAYER.hit) == 0 with input as {"unit": "call", "files": [{"op": "write", "path": "main.go"}]}
-}
-`,
-}
-
 func policyInit() *cobra.Command {
 	return &cobra.Command{
 		Use: "init [DIR]", Short: "Write a layer of your own to edit, with a rule and its test", Args: cobra.MaximumNArgs(1),
@@ -84,7 +40,11 @@ on and follows: an edit counts within a second, after it compiled and its tests 
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("make the layer: %w", err)
 			}
-			for _, name := range sortedKeys(starterLayer) {
+			files, err := rego.Starter(layerName(dir))
+			if err != nil {
+				return err
+			}
+			for _, name := range sortedKeys(files) {
 				path := filepath.Join(dir, name)
 				f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 				if errors.Is(err, os.ErrExist) {
@@ -92,7 +52,7 @@ on and follows: an edit counts within a second, after it compiled and its tests 
 					continue
 				}
 				if err == nil {
-					_, err = f.WriteString(strings.ReplaceAll(starterLayer[name], "LAYER", layerName(dir)))
+					_, err = f.WriteString(files[name])
 					err = errors.Join(err, f.Close())
 				}
 				if err != nil {

@@ -61,9 +61,10 @@ func TestScript(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"call":    scriptCall,
-			"approve": scriptApprove,
-			"repo":    scriptRepo,
+			"call":     scriptCall,
+			"callfile": scriptCallFile,
+			"approve":  scriptApprove,
+			"repo":     scriptRepo,
 		},
 		Setup: func(e *testscript.Env) error {
 			state := filepath.Join(e.WorkDir, ".state")

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,4 +103,21 @@ func gone(c *net.UnixConn) bool {
 		return true
 	}
 	return hup
+}
+
+// parentOf is the process that started pid.
+func parentOf(pid int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name in parentheses may hold anything; the state and the parent follow it.
+	_, rest, ok := strings.Cut(string(b[bytes.LastIndexByte(b, ')'):]), ") ")
+	if !ok {
+		return 0, fmt.Errorf("read /proc/%d/stat", pid)
+	}
+	var state string
+	var parent int
+	_, err = fmt.Sscan(rest, &state, &parent)
+	return parent, err
 }

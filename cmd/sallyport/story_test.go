@@ -36,6 +36,15 @@ func scriptCall(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// scriptCallFile is the story command `callfile DIR TOOL FILE`: call with the
+// arguments in a file.
+func scriptCallFile(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: callfile DIR TOOL FILE")
+	}
+	scriptCall(ts, neg, []string{args[0], args[1], ts.ReadFile(args[2])})
+}
+
 func storyEnv(ts *testscript.TestScript) []string {
 	var env []string
 	for _, k := range []string{"SALLYPORT_STATE", "SALLYPORT_CONFIG", "SALLYPORT_SESSION", "PATH", "HOME", "GOCACHE", "NO_COLOR"} {
@@ -65,7 +74,7 @@ func callTool(ctx context.Context, cmd *exec.Cmd, tool string, args json.RawMess
 	if err != nil {
 		return mcpserver.Reply{}, err
 	}
-	r, err := c.Call(ctx, tool, args)
+	r, err := c.Call(ctx, tool, args, 0)
 	in.Close()
 	if werr := cmd.Wait(); err == nil {
 		err = werr

@@ -198,7 +198,7 @@ func TestCommandsThatMisbehave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, tc := range []struct{ name, args, want string }{
-		{"prints 1 GiB", `{"command":"head -c 1073741824 /dev/zero | tr '\\0' x"}`, `1048576|cut|limit`},
+		{"prints 1 GiB", `{"command":"head -c 1073741824 /dev/zero | tr '\\0' x"}`, `8388608|cut|limit`},
 		{"never ends", `{"command":"sleep 1000","timeout_ms":700}`, `time-?out|time_?out|out of time`},
 		{"prints what is not UTF-8", `{"command":"printf '\\377\\376 after'"}`, `after`},
 		{"leaves a process behind", `{"command":"sleep 1000 & echo left"}`, `left`},

@@ -1,7 +1,7 @@
 // Command audit-verify checks that a record is in a Sallyport audit log, with
 // nothing of Sallyport in it: SHA-256 and Ed25519 of the standard library.
 //
-//	sallyport audit prove 17 | go run . "$(tail -1 signing.pub)"
+//	sallyport audit prove 17 | go run -C docs/audit-verify . "$(tail -1 signing.pub)"
 package main
 
 import (

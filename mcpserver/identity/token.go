@@ -36,7 +36,7 @@ type Token struct {
 // stored is a token as the file keeps it.
 type stored struct {
 	Token
-	Hash string `json:"hash"` // SHA-256 of the secret, hex
+	Hash string `json:"hash"` // SHA-256 of the secret's text, hex
 }
 
 // Store keeps the tokens of a host in one append-only file of JSON lines; the
@@ -129,13 +129,14 @@ func (s *Store) Create(now time.Time, r Request) (text string, _ Token, err erro
 			t.Expires = parent.Expires
 		}
 	}
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails since Go 1.24
-	sum := sha256.Sum256(secret)
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails since Go 1.24
+	secret := base64.RawURLEncoding.EncodeToString(raw)
+	sum := sha256.Sum256([]byte(secret))
 	if err := s.append(stored{t, hex.EncodeToString(sum[:])}); err != nil {
 		return "", Token{}, err
 	}
-	return Prefix + t.ID + "_" + base64.RawURLEncoding.EncodeToString(secret), t, nil
+	return Prefix + t.ID + "_" + secret, t, nil
 }
 
 // append makes a token's new state durable. s.mu is held.
@@ -166,11 +167,7 @@ func (s *Store) Check(now time.Time, text string) (Identity, error) {
 	if !ok || !strings.HasPrefix(text, Prefix) {
 		return Identity{}, ErrUnknown
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(secret)
-	if err != nil {
-		return Identity{}, ErrUnknown
-	}
-	sum := sha256.Sum256(raw)
+	sum := sha256.Sum256([]byte(secret))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	t, known := s.tokens[id]

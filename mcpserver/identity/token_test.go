@@ -189,3 +189,21 @@ func TestCreateRefuses(t *testing.T) {
 	_, err := s.Revoke(noon, "x")
 	assert.ErrorIs(t, err, ErrNoToken)
 }
+
+// FuzzCheck looks for a text other than the token itself that passes for it.
+func FuzzCheck(f *testing.F) {
+	s, err := Open(filepath.Join(f.TempDir(), "tokens"))
+	require.NoError(f, err)
+	f.Cleanup(func() { s.Close() })
+	text, _, err := s.Create(noon, Request{Rights: ann, TTL: time.Hour})
+	require.NoError(f, err)
+	cut := strings.LastIndex(text, "_")
+	for _, seed := range []string{text, text[:cut], text[cut:], text + "=", strings.ToUpper(text), Prefix + "__", text + "\n", " " + text} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, other string) {
+		if _, err := s.Check(noon, other); err == nil && other != text {
+			t.Errorf("%q passes for %q", other, text)
+		}
+	})
+}

@@ -61,9 +61,16 @@ type Options struct {
 	// OtherUser refuses a decision by the very user the agent runs as. It is
 	// for hosts where agents and people have different accounts.
 	OtherUser bool
+	// Role, when set, is held by everybody who decides. A caller gives it to the
+	// members of a group, or to whoever the configuration names.
+	Role string
 	// GrantL3 permits grants that cover L3. It comes from the administrator's
 	// policy, never from a request.
 	GrantL3 bool
+
+	// Redact replaces secrets in a text before the desk keeps it; nil leaves texts
+	// as they are. Digests are of what was asked, not of what is kept.
+	Redact func(string) string
 
 	// Record is called with each event before it takes effect and while the
 	// desk is locked: it MUST return once the event is durable, and MUST NOT

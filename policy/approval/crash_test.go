@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +40,9 @@ func crash(step, point, path string) {
 			fmt.Println(err)
 			os.Exit(4)
 		}
+	}
+	if step == "loop" {
+		must(loop(path))
 	}
 	log, err := os.OpenFile(path+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(err)
@@ -143,4 +148,79 @@ func TestTheFileIsFreeAfterKill9(t *testing.T) {
 	all, err := d.List(approval.Filter{})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// loop asks, approves and runs three calls for ever. What it runs it writes down,
+// by the id of the request that allowed it.
+func loop(path string) error {
+	runs, err := os.OpenFile(path+".runs", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	d, err := approval.Open(path, approval.Options{Now: newClock().Now})
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		ask := edit(args(fmt.Sprint(i % 3)))
+		out, err := d.Settle(context.Background(), ask)
+		if err != nil {
+			return err
+		}
+		if out.State == approval.StatePending {
+			if _, err := d.Approve(out.Request.ID, bob, approval.ApproveOptions{}); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(runs, out.Request.ID)
+		if err := d.Finish(out.Request.ID, "ok"); err != nil {
+			return err
+		}
+	}
+}
+
+// Killed again and again at no particular moment: no approval ever ran twice, and
+// each run that was cut off is known as such.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.db")
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	ran := func() []string {
+		raw, err := os.ReadFile(path + ".runs")
+		if err != nil {
+			return nil
+		}
+		return strings.Fields(string(raw))
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 12 {
+		cmd := exec.CommandContext(t.Context(), exe)
+		cmd.Env = append(os.Environ(), crashEnv+"=loop any "+path)
+		require.NoError(t, cmd.Start())
+		before := len(ran())
+		for end := time.Now().Add(20 * time.Second); len(ran()) < before+3 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(time.Duration(rnd.IntN(10_000)) * time.Microsecond)
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+		require.Greater(t, len(ran()), before, "the loop does not run")
+	}
+	d, err := approval.Open(path, approval.Options{Now: newClock().Now})
+	require.NoError(t, err)
+	defer d.Close()
+	seen := map[string]bool{}
+	for _, id := range ran() {
+		require.False(t, seen[id], "%s ran twice", id)
+		seen[id] = true
+		r, err := d.Get(id)
+		require.NoError(t, err)
+		require.Contains(t, []approval.State{approval.StateDone, approval.StateUnknown}, r.State)
+		require.Len(t, r.Votes, 1)
+	}
+	unknown, err := d.List(approval.Filter{States: []approval.State{approval.StateUnknown}})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(unknown), 12)
 }

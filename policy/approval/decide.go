@@ -175,6 +175,9 @@ func (d *Desk) may(by Person, r Request) error {
 	case d.o.OtherUser && by.Name == r.User:
 		return fmt.Errorf("%w: the agent runs as %s; another user has to decide", ErrRefused, Visible(by.Name))
 	}
+	if d.o.Role != "" && !slices.Contains(by.Roles, d.o.Role) {
+		return fmt.Errorf("%w: only people with the role %s decide here", ErrRefused, d.o.Role)
+	}
 	if len(r.Roles) > 0 && !slices.ContainsFunc(by.Roles, func(role string) bool { return slices.Contains(r.Roles, role) }) {
 		return fmt.Errorf("%w: this call wants one of the roles %s", ErrRefused, strings.Join(r.Roles, ", "))
 	}
@@ -207,6 +210,36 @@ func (d *Desk) Withdraw(id, why string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("withdraw request %s: %w", Visible(id), err)
+	}
+	return nil
+}
+
+// EndSession withdraws what a session has open and revokes the grants made for
+// it alone: its next call, under whatever name, asks anew.
+func (d *Desk) EndSession(session, why string) error {
+	err := d.update(func(t *tx) error {
+		err := t.each(bucketOpen, func(n number, r Request) error {
+			if r.Session != session || !r.State.Open() {
+				return nil
+			}
+			r.State, r.Ended, r.Why = StateWithdrawn, t.now, why
+			t.emit(Event{Kind: Withdrawn, Request: brief(r), Note: why})
+			return t.put(n, r)
+		})
+		if err != nil {
+			return err
+		}
+		return t.eachGrant(func(g Grant) error {
+			if g.Session != session || g.State(t.now) != "active" {
+				return nil
+			}
+			g.Revoked = t.now
+			t.emit(Event{Kind: Revoked, Grant: &g, Note: why})
+			return t.putGrant(g)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("end session %s at the approvals desk: %w", Visible(session), err)
 	}
 	return nil
 }
@@ -285,6 +318,8 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && (r.Approvers > 1 || len(r.Roles) > 0):
+		return fmt.Errorf("%w: a call for %d people or a role is approved once at a time", ErrRefused, r.Approvers)
 	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
 		return fmt.Errorf("%w: L3 is approved once at a time", ErrRefused)
 	case o.Grant != nil:

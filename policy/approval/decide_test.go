@@ -38,6 +38,20 @@ func TestWhoMayDecide(t *testing.T) {
 	}
 }
 
+func TestOnlyARoleDecides(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *approval.Options) { o.Role = "approver" })
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{})
+	require.ErrorContains(t, err, "only people with the role approver")
+	_, err = f.AddGrant(approval.Grant{Tool: "edit_file", By: bob})
+	require.ErrorIs(t, err, approval.ErrRefused)
+	with := bob
+	with.Roles = []string{"approver"}
+	_, err = f.Approve(id, with, approval.ApproveOptions{})
+	require.NoError(t, err)
+}
+
 func TestTheFirstValidAnswerWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -71,6 +85,8 @@ func TestTwoPeopleAndRoles(t *testing.T) {
 	_, err = f.Approve(id, as(approval.Person{Name: "anne", Channel: "terminal", UID: 1000}, "release"), approval.ApproveOptions{})
 	require.ErrorContains(t, err, "approved it already", "one uid is one person")
 
+	_, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{Scope: approval.Session})
+	require.ErrorContains(t, err, "once at a time")
 	r, err = f.Approve(id, as(bob, "release"), approval.ApproveOptions{})
 	require.NoError(t, err)
 	require.Equal(t, approval.StateApproved, r.State)
@@ -206,4 +222,21 @@ func TestABatchTakesUpWhatWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, approval.StateDenied, b.Outcomes[0].State, "an answer given already is given again")
 	require.Equal(t, approval.StatePending, b.Outcomes[1].State)
+}
+
+func TestTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	waits := f.settle(t, edit(args(`1`), tier(policy.L3))).Request.ID
+	id := f.settle(t, edit()).Request.ID
+	_, err := f.Approve(id, bob, approval.ApproveOptions{Scope: approval.Session})
+	require.NoError(t, err)
+	other := f.settle(t, edit(func(a *approval.Ask) { a.Subject.Session = "s2" })).Request.ID
+	require.NoError(t, f.EndSession("s1", "the session ended"))
+	for id, want := range map[string]approval.State{waits: approval.StateWithdrawn, id: approval.StateWithdrawn, other: approval.StatePending} {
+		r, err := f.Get(id)
+		require.NoError(t, err)
+		require.Equal(t, want, r.State)
+	}
+	require.Equal(t, approval.StatePending, f.settle(t, edit()).State, "its grant is gone too")
 }

@@ -125,7 +125,7 @@ func (d *Desk) Frozen(agent string) (bool, string) {
 	}
 	for _, f := range *p {
 		if f.Scope.All || f.Scope.Agent == agent {
-			return true, fmt.Sprintf("%s froze %s at %s; nothing runs until a person lifts it with `sallyport freeze --lift`",
+			return true, fmt.Sprintf("%s froze %s at %s; nothing runs until a person lifts it with `sallyport lift`",
 				f.By.Name, f.Scope, f.Since.Format(time.RFC3339))
 		}
 	}

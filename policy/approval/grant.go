@@ -315,7 +315,7 @@ func (d *Desk) Revoke(id string, by Person) (Grant, error) {
 			key = "g-" + key
 		}
 		if t.Bucket(bucketGrants).Get([]byte(key)) == nil {
-			return fmt.Errorf("%w: `sallyport approvals grants` lists them", ErrNotFound)
+			return fmt.Errorf("%w: `sallyport grants list` shows them", ErrNotFound)
 		}
 		if err := getJSON(t.Bucket(bucketGrants), []byte(key), &g); err != nil {
 			return err

@@ -152,9 +152,7 @@ func (p *page) warnings(r Request) {
 	if len(r.Changed) > 0 {
 		all = append(all, "Since the earlier request "+r.Earlier+": "+strings.Join(r.Changed, "; "))
 	}
-	if r.Risk != "" {
-		all = append(all, "Risk: "+r.Risk)
-	}
+	all = append(all, r.Risks...)
 	for _, c := range r.Cut {
 		all = append(all, "Not shown in full. "+c)
 	}
@@ -198,6 +196,19 @@ func (p *page) command(s Show) {
 	if s.Shell != "" {
 		p.section("Shell text")
 		p.block("  ", s.Shell)
+	}
+	if s.Dir != "" && s.Dir != "." {
+		p.line("  %s", p.paint(dim, "in "+Visible(s.Dir)))
+	}
+	if len(s.Env) > 0 {
+		p.section("Added to its environment")
+	}
+	for _, e := range s.Env {
+		p.line("  %s", Visible(e))
+	}
+	if s.Stdin != "" {
+		p.section("Given as its input")
+		p.block("  ", s.Stdin)
 	}
 	if len(s.Tree) == 0 {
 		return
@@ -361,9 +372,9 @@ func (p *page) hints(r Request) {
 	p.section("Decide")
 	p.line("  sallyport approvals approve %s", r.ID)
 	if len(r.Cut) == 0 && r.Tier < policy.L3 {
-		p.line("  sallyport approvals approve %s --scope session", r.ID)
+		p.line("  sallyport approvals approve %s --session", r.ID)
 	}
-	p.line("  sallyport approvals deny %s --reason '…'", r.ID)
+	p.line("  sallyport approvals deny %s WHAT TO DO INSTEAD", r.ID)
 }
 
 // wrap breaks text at spaces into lines of at most width columns; a longer word

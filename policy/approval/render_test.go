@@ -33,7 +33,8 @@ func TestRenderShowsEverything(t *testing.T) {
 			Path: "deploy.sh", SHA256: strings.Repeat("ab", 32), Author: "claude-code/s1",
 			Findings: []policy.Finding{{Rule: "danger.rm", Severity: "high", Path: "deploy.sh", Line: 3, Text: "rm -rf /"}},
 		}}
-		a.Show.Risk = "replaces the running service"
+		a.Show.Risks = []string{"It replaces the running service."}
+		a.Show.Dir, a.Show.Env, a.Show.Stdin = "deploy", []string{"STAGE=live"}, "yes\nyes\n"
 		a.Show.Files[0].Guard = policy.GuardConfig
 		a.Decision.Obligations.Approvers = 2
 	})).Request
@@ -45,7 +46,7 @@ claude-code for ann · session s1 · tool edit_file
   edit_file: edit main.go
 
 Mind this
-  ! Risk: replaces the running service
+  ! It replaces the running service.
 
 Why a person is asked
   L3 code.edit ask
@@ -54,6 +55,14 @@ Why a person is asked
 
 Program, as it would be run
   bash deploy.sh 'it'\''s'
+  in deploy
+
+Added to its environment
+  STAGE=live
+
+Given as its input
+  yes
+  yes
 
 Parsed as
    1. sudo bash deploy.sh
@@ -81,7 +90,7 @@ Changes
 
 Decide
   sallyport approvals approve 000001
-  sallyport approvals deny 000001 --reason '…'
+  sallyport approvals deny 000001 WHAT TO DO INSTEAD
 `, render(t, r, approval.RenderOptions{Now: f.Now(), Hints: true}))
 }
 
@@ -100,7 +109,7 @@ func TestRenderWithholdsNothingSilently(t *testing.T) {
 	require.Contains(t, out, "Not shown in full. diff: the first 262144 of 307200 bytes")
 	require.Contains(t, out, "Not shown in full. arguments: the first 1 of 2")
 	require.Contains(t, out, "Not shown in full. the arguments (307208 bytes) are kept as a digest only")
-	require.NotContains(t, render(t, r, approval.RenderOptions{Hints: true}), "--scope session")
+	require.NotContains(t, render(t, r, approval.RenderOptions{Hints: true}), "--session")
 }
 
 func TestRenderIsSafeInATerminal(t *testing.T) {
@@ -112,7 +121,7 @@ func TestRenderIsSafeInATerminal(t *testing.T) {
 		a.Show = approval.Show{
 			Summary: evil, Argv: []string{evil}, Shell: evil, Diff: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-" + evil + "\n+" + evil + "\n",
 			Files: []approval.Touch{{Op: evil, Path: evil}}, Net: []sandbox.Endpoint{{Host: evil}},
-			Tree: []approval.Step{{Text: evil, Via: []string{evil}, Note: evil}}, Risk: evil, Cut: []string{evil},
+			Tree: []approval.Step{{Text: evil, Via: []string{evil}, Note: evil}}, Risks: []string{evil}, Cut: []string{evil}, Dir: evil, Env: []string{evil}, Stdin: evil,
 			Scripts: []policy.Script{{Path: evil, SHA256: evil, Author: evil, Findings: []policy.Finding{{Rule: evil, Text: evil, Path: evil, Severity: evil}}}},
 		}
 		a.Decision.Rules[0] = policy.RuleHit{ID: evil, Reason: evil, Cmd: evil, Tier: policy.L2, Verdict: policy.Ask}
@@ -184,7 +193,7 @@ func TestPictureOfTheCommandLine(t *testing.T) {
 				{Rule: "danger.rm-rf", Severity: "high", Path: "deploy.sh", Line: 14, Text: `rm -rf "$TARGET"/`},
 			}}},
 			Files: []approval.Touch{{Op: "exec", Path: "deploy.sh"}, {Op: "read", Path: "\u0441onfig/staging.yaml", Guard: policy.GuardConfig}},
-			Risk:  "It reaches the outside world and cannot be taken back from here.",
+			Risks: []string{"It reaches the outside world and cannot be taken back from here."},
 		}
 	})).Request
 	f.pass(2 * time.Minute)

@@ -52,7 +52,7 @@ type Request struct {
 	Summary   string            `json:"summary"`
 	Call      string            `json:"call,omitempty"`  // id of the call that asked
 	Batch     string            `json:"batch,omitempty"` // announced together with others
-	Risk      string            `json:"risk,omitempty"`
+	Risks     []string          `json:"risks,omitempty"` // of Show
 	Approvers int               `json:"approvers"`       // people needed, at least 1
 	Roles     []string          `json:"roles,omitempty"` // each of them holds one of these
 	Cut       []string          `json:"cut,omitempty"`   // what Show leaves out; see Show.Cut
@@ -161,16 +161,19 @@ type Outcome struct {
 
 // Show is what a person is shown of a request.
 type Show struct {
-	Summary string             `json:"summary"`           // one line
-	Argv    []string           `json:"argv,omitempty"`    // as it would be run
-	Shell   string             `json:"shell,omitempty"`   // the text a shell would be given
+	Summary string             `json:"summary"`         // one line
+	Argv    []string           `json:"argv,omitempty"`  // as it would be run
+	Shell   string             `json:"shell,omitempty"` // the text a shell would be given
+	Dir     string             `json:"dir,omitempty"`   // where, relative to the workspace
+	Env     []string           `json:"env,omitempty"`   // NAME=value added to the environment, sorted
+	Stdin   string             `json:"stdin,omitempty"`
 	Tree    []Step             `json:"tree,omitempty"`    // the simple commands it parses to
 	Diff    string             `json:"diff,omitempty"`    // unified
 	Files   []Touch            `json:"files,omitempty"`   // paths read, written or removed
 	Net     []sandbox.Endpoint `json:"net,omitempty"`     // endpoints dialled; Host "" is unknown
 	Scripts []policy.Script    `json:"scripts,omitempty"` // with author and findings
 	Content []policy.Finding   `json:"content,omitempty"` // found in what would be written
-	Risk    string             `json:"risk,omitempty"`    // one sentence
+	Risks   []string           `json:"risks,omitempty"`   // what stands out, one sentence each
 	// Cut says what was left out, one sentence each. Where it is not empty no
 	// wider approval than this one call is possible.
 	Cut []string `json:"cut,omitempty"`

@@ -225,6 +225,10 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		show.Cut = append(show.Cut, fmt.Sprintf("the arguments (%d bytes) are kept as a digest only", len(s.Args)))
 		s.Args = []byte(`{}`)
 	}
+	if t.d.o.Redact != nil {
+		s.Args = redactedJSON(s.Args, t.d.o.Redact)
+		show = show.redacted(t.d.o.Redact)
+	}
 	rules := a.Decision.Rules
 	if rules == nil {
 		rules = []policy.RuleHit{}
@@ -233,7 +237,7 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		ID: id, State: StatePending, Digest: digest, Key: a.Subject.key(),
 		Agent: s.Agent, Session: s.Session, User: s.User, Tool: s.Tool,
 		Workspace: s.Workspace, Branch: s.Branch, Preset: a.Preset, Solo: a.Solo || a.Preset == "solo",
-		Tier: a.Decision.Tier, Rules: rules, Summary: show.Summary, Call: a.Call, Batch: a.batch, Risk: show.Risk,
+		Tier: a.Decision.Tier, Rules: rules, Summary: show.Summary, Call: a.Call, Batch: a.batch, Risks: show.Risks,
 		Approvers: max(1, a.Decision.Obligations.Approvers), Roles: a.Decision.Obligations.Roles,
 		Cut: show.Cut, Scripts: s.Scripts, Hosts: show.hosts(),
 		Created: t.now, Expires: t.now.Add(t.d.o.TTL),

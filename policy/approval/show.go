@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,9 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
-
-	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // maxShown bounds each text of a Show, in bytes. A person cannot judge more, and
@@ -21,86 +19,6 @@ const maxShown = 256 << 10
 
 // maxShownItems bounds each list of a Show.
 const maxShownItems = 2000
-
-// Describe is what a person decides on and is shown of a call: as much of it as
-// the call, its facts and the decision tell. The caller adds what it alone knows:
-// Subject.Schema, Show.Diff, Show.Risk, a transaction.
-func Describe(c policy.Call, f policy.Facts, d policy.Decision) (Subject, Show) {
-	s := Subject{
-		Agent: c.Agent.Name, Session: c.Agent.Session, User: c.Agent.User,
-		Tool: c.Tool, Args: c.Args,
-		Workspace: c.Workspace.Root, Branch: c.Workspace.Branch, Commit: c.Workspace.Commit,
-		Revision: d.Revision,
-		Files:    map[string]string{}, Scripts: map[string]string{},
-	}
-	show := Show{Content: f.Content}
-	touch := func(x policy.FileFact) {
-		s.Files[x.Path] = x.SHA256
-		t := Touch{Op: x.Op, Path: x.Path, Guard: x.Guard}
-		if !slices.Contains(show.Files, t) {
-			show.Files = append(show.Files, t)
-		}
-	}
-	for _, x := range f.Files {
-		touch(x)
-	}
-	for _, cmd := range f.Cmds {
-		show.Tree = append(show.Tree, step(cmd))
-		for _, x := range cmd.Targets {
-			touch(x)
-		}
-		if cmd.Script != nil {
-			s.Scripts[cmd.Script.Path] = cmd.Script.SHA256
-			show.Scripts = append(show.Scripts, *cmd.Script)
-		}
-	}
-	for _, n := range f.Net {
-		show.Net = append(show.Net, endpoint(n))
-	}
-	if x := c.Action.Exec; x != nil {
-		show.Argv, show.Shell = x.Argv, x.Shell
-		for _, e := range x.Net {
-			if !slices.Contains(show.Net, e) {
-				show.Net = append(show.Net, e)
-			}
-		}
-	}
-	for _, ch := range c.Changes {
-		s.Files[ch.Path] = ch.Before
-		show.Files = append(show.Files, Touch{Op: ch.Kind, Path: ch.Path})
-	}
-	show.Summary = summary(c, show)
-	return s, show
-}
-
-func step(cmd policy.Cmd) Step {
-	text := Quote(cmd.Argv)
-	for _, r := range cmd.Redirects {
-		text += " " + r.Op + " " + Quote([]string{r.Path})
-	}
-	st := Step{Depth: len(cmd.Via), Text: text, Via: cmd.Via}
-	switch {
-	case cmd.Opaque.Name || cmd.Opaque.Args:
-		st.Note = "not fully known before it runs: " + cmd.Opaque.Reason
-	case cmd.Lookalike:
-		st.Note = "a file in the workspace that bears the name of a system program"
-	}
-	return st
-}
-
-func summary(c policy.Call, show Show) string {
-	switch {
-	case show.Shell != "":
-		return c.Tool + ": " + show.Shell
-	case len(show.Argv) > 0:
-		return c.Tool + ": " + Quote(show.Argv)
-	case len(show.Files) == 1:
-		return c.Tool + ": " + show.Files[0].Op + " " + show.Files[0].Path
-	case len(show.Files) > 1:
-		return fmt.Sprintf("%s: %s and %d more paths", c.Tool, show.Files[0].Path, len(show.Files)-1)
-	}
-	return c.Tool
-}
 
 // Unified is the unified diff of one file, "" when nothing differs.
 func Unified(path, before, after string) string {
@@ -120,6 +38,7 @@ func (s Show) bounded() Show {
 	}
 	text("diff", &s.Diff)
 	text("shell text", &s.Shell)
+	text("input", &s.Stdin)
 	room := maxShown
 	for i, arg := range s.Argv {
 		if room -= len(arg); room < 0 {
@@ -137,11 +56,64 @@ func (s Show) bounded() Show {
 		}
 	}
 	s.Tree = bound(&s, "commands", s.Tree)
+	s.Env = bound(&s, "environment", s.Env)
 	s.Files = bound(&s, "files", s.Files)
 	s.Net = bound(&s, "network targets", s.Net)
 	s.Scripts = bound(&s, "scripts", s.Scripts)
 	s.Content = bound(&s, "findings", s.Content)
 	return s
+}
+
+// redacted is the show with every text passed through redact.
+func (s Show) redacted(redact func(string) string) Show {
+	was := s.Summary + s.Shell + s.Diff
+	s.Summary, s.Shell, s.Diff = redact(s.Summary), redact(s.Shell), redact(s.Diff)
+	s.Argv, s.Tree, s.Content = slices.Clone(s.Argv), slices.Clone(s.Tree), slices.Clone(s.Content)
+	for i := range s.Argv {
+		s.Argv[i] = redact(s.Argv[i])
+	}
+	for i := range s.Tree {
+		s.Tree[i].Text = redact(s.Tree[i].Text)
+	}
+	for i := range s.Content {
+		s.Content[i].Text = redact(s.Content[i].Text)
+	}
+	if s.Summary+s.Shell+s.Diff != was {
+		s.Cut = append(s.Cut, "a value that looks like a secret is shown as a placeholder")
+	}
+	return s
+}
+
+// redactedJSON redacts the strings of a JSON text; one that does not stay JSON
+// is left out.
+func redactedJSON(raw json.RawMessage, redact func(string) string) json.RawMessage {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return []byte(`{}`)
+	}
+	out, err := json.Marshal(redactedValue(v, redact))
+	if err != nil {
+		return []byte(`{}`)
+	}
+	return out
+}
+
+func redactedValue(v any, redact func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return redact(v)
+	case []any:
+		for i := range v {
+			v[i] = redactedValue(v[i], redact)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = redactedValue(v[k], redact)
+		}
+	}
+	return v
 }
 
 func bound[T any](s *Show, name string, list []T) []T {
@@ -195,5 +167,3 @@ func (s Show) digest() string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
-
-func endpoint(n policy.NetFact) sandbox.Endpoint { return sandbox.Endpoint{Host: n.Host, Port: n.Port} }

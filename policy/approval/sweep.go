@@ -76,7 +76,7 @@ func (t *tx) fade(before time.Time) error {
 		if err := putJSON(t.Bucket(bucketSubjects), n.key(), r.Subject); err != nil {
 			return err
 		}
-		faded := Show{Summary: r.Summary, Risk: r.Risk, Cut: append(r.Cut, "what it would have run and changed is not kept after it ended")}
+		faded := Show{Summary: r.Summary, Risks: r.Risks, Cut: append(r.Cut, "what it would have run and changed is not kept after it ended")}
 		if err := putJSON(t.Bucket(bucketShows), n.key(), faded); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sallyport/policy"
+	"sallyport/sandbox"
 )
 
 func benchmark(b *testing.B, text string) {
@@ -44,3 +45,17 @@ func BenchmarkNested(b *testing.B) {
 }
 
 func BenchmarkFlat(b *testing.B) { benchmark(b, strings.Repeat("$(:) ", 5000)) }
+
+// BenchmarkContent is the scan of 1 MiB of source code that is written.
+func BenchmarkContent(b *testing.B) {
+	line := "func (s *server) handle(w http.ResponseWriter, r *http.Request) { token := r.Header.Get(\"Authorization\"); s.log(token) }\n"
+	text := []byte(strings.Repeat(line, (1<<20)/len(line)))
+	i := New(Options{Data: func() *policy.Data { return dangerData }})
+	c := policy.Call{Action: sandbox.Action{Workspace: root, Files: []sandbox.FileOp{{Op: sandbox.OpWrite, Path: "main.go", Write: &sandbox.Write{Content: text}}}}}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := i.Inspect(context.Background(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

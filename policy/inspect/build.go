@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,30 +46,61 @@ func (c *call) packageScript() {
 	c.scripts(names)
 }
 
-// scripts walks the named scripts of package.json.
-func (c *call) scripts(names []string) {
-	abs := c.w.in.abs(c.dir, "package.json")
-	rel, ok := c.w.in.inside(abs)
-	if !ok || c.w.in.files == nil {
-		return
-	}
-	b, err := c.w.in.files.ReadFile(rel, maxScript)
-	if err != nil {
-		return
-	}
+// packageScripts are the scripts of a package.json, nil when it does not parse.
+func packageScripts(b []byte) map[string]string {
 	var pkg struct {
 		Scripts map[string]string `json:"scripts"`
 	}
-	if err := json.Unmarshal(b, &pkg); err != nil {
-		c.opaque = "package.json does not parse"
-		return
+	if json.Unmarshal(b, &pkg) != nil {
+		return nil
 	}
-	c.script = &policy.Script{Path: rel, SHA256: digest(b), Findings: []policy.Finding{}}
-	if c.w.in.opts.Author != nil {
+	if pkg.Scripts == nil {
+		return map[string]string{}
+	}
+	return pkg.Scripts
+}
+
+// document reads a file that steers what this command runs and makes it the
+// command's script. ok is false when there is none or it cannot be known.
+func (c *call) document(name string) (rel, text string, ok bool) {
+	abs := c.w.in.abs(c.dir, name)
+	rel, inside := c.w.in.inside(abs)
+	if !inside {
+		rel = abs
+	}
+	content, ok := c.w.in.held(abs)
+	if !ok {
+		return rel, "", false
+	}
+	_, made := c.w.in.written[abs]
+	if content == nil {
+		if made {
+			c.ranUnknown(rel)
+		} else {
+			c.opaque = "runs a script that cannot be read: " + rel
+		}
+		return rel, "", false
+	}
+	c.script = &policy.Script{Path: rel, SHA256: digest([]byte(*content)), Findings: []policy.Finding{}}
+	if c.w.in.opts.Author != nil && !made {
 		c.script.Author = c.w.in.opts.Author(c.w.in.root, rel, c.script.SHA256)
 	}
+	return rel, *content, true
+}
+
+// scripts walks the named scripts of package.json.
+func (c *call) scripts(names []string) {
+	rel, text, ok := c.document("package.json")
+	if !ok {
+		return
+	}
+	all := packageScripts([]byte(text))
+	if all == nil {
+		c.opaque = "runs scripts of a package.json that does not parse"
+		return
+	}
 	for _, n := range names {
-		text, ok := pkg.Scripts[n]
+		text, ok := all[n]
 		via := "script:" + rel + "#" + n
 		if !ok || slices.Contains(c.w.via, via) {
 			continue
@@ -89,18 +121,11 @@ func (c *call) make() {
 		names = []string{v.s}
 	}
 	for _, n := range names {
-		rel, ok := c.w.in.inside(c.w.in.abs(c.dir, n))
-		if !ok || c.w.in.files == nil {
+		rel, text, ok := c.document(n)
+		if !ok {
 			continue
 		}
-		b, err := c.w.in.files.ReadFile(rel, maxScript)
-		if err != nil {
-			continue
-		}
-		c.script = &policy.Script{Path: rel, SHA256: digest(b), Findings: c.w.in.dangers(string(b), rel)}
-		if c.w.in.opts.Author != nil {
-			c.script.Author = c.w.in.opts.Author(c.w.in.root, rel, c.script.SHA256)
-		}
+		c.script.Findings = append(c.script.Findings, c.w.in.dangers(text, rel)...)
 		if slices.Contains(c.w.via, "script:"+rel) {
 			return
 		}
@@ -115,10 +140,33 @@ func (c *call) make() {
 			}
 		}
 		d.via = append(d.via, "script:"+rel)
-		d.recipes(string(b), goals, given)
+		d.recipes(c.included(text, 0), goals, given)
 		return
 	}
 }
+
+// included puts the files that a Makefile includes in the place of the include.
+func (c *call) included(text string, depth int) string {
+	if depth > 8 || len(text) > maxScript || !strings.Contains(text, "include") {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		files, ok := strings.CutPrefix(strings.TrimLeft(l, "-s"), "include ")
+		if !ok {
+			continue
+		}
+		for _, f := range strings.Fields(files) {
+			if content, ok := c.w.in.held(c.w.in.abs(c.dir, f)); ok && content != nil {
+				lines[i] = c.included(*content, depth+1)
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// makeShell is what make runs while it reads: $(shell …) and NAME != ….
+var makeShell = regexp.MustCompile(`(?m)\$[({]shell\s+((?:[^(){}\n]|\([^()\n]*\))*)[)}]|^[\w.-]+\s*!=\s*([^\n]+)$`)
 
 // recipe is one rule of a Makefile.
 type recipe struct {
@@ -131,6 +179,9 @@ type recipe struct {
 func (w *walker) recipes(text string, goals []string, given map[string]string) {
 	vars := map[string]string{}
 	rules, first := makeRules(text, vars)
+	for _, m := range makeShell.FindAllStringSubmatch(text, maxItems) {
+		w.within("$(shell)", true).recipeLine(makeVars(m[1]+m[2], vars, "", 0))
+	}
 	maps.Copy(vars, given)
 	if len(goals) == 0 {
 		if first == "" {
@@ -148,7 +199,7 @@ func (w *walker) recipes(text string, goals []string, given map[string]string) {
 		seen[g] = true
 		r, ok := rules[g]
 		if !ok {
-			r, ok = pattern1(rules, g)
+			r, ok = byPattern(rules, g)
 		}
 		if !ok {
 			continue
@@ -170,10 +221,10 @@ func (w *walker) recipeLine(l string) {
 	w.maybeText(l)
 }
 
-func pattern1(rules map[string]recipe, goal string) (recipe, bool) {
-	for name, r := range rules {
+func byPattern(rules map[string]recipe, goal string) (recipe, bool) {
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		if pre, suf, ok := strings.Cut(name, "%"); ok && strings.HasPrefix(goal, pre) && strings.HasSuffix(goal, suf) {
-			return r, true
+			return rules[name], true
 		}
 	}
 	return recipe{}, false

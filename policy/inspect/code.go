@@ -24,6 +24,7 @@ const (
 	langMake   language = "make"
 	langSQL    language = "sql"
 	langCron   language = "cron"
+	langTcl    language = "tcl"
 	langOther  language = "other"
 )
 
@@ -57,10 +58,11 @@ var codeRules = []codeRule{
 	rule("code.spawn", "medium", doesSpawn, `(?:\bchild_process['"]?\)?\.|\bcp\.|\b)(?:exec|execSync|execFile|execFileSync|spawn|spawnSync|fork)\s*\(`),
 	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.Command|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `\b(?:system|popen|shell_exec|passthru|proc_open|pcntl_exec|IO\.popen|Kernel\.(?:system|exec|spawn)|Open3\.\w+|PTY\.spawn|os\.execute|io\.popen)\b\s*\(?`),
-	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])(?:exec|spawn)\s+['"]`),
+	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])(?:exec|spawn)\s+(?:['"]|qq?\b)`),
+	rule("code.spawn", "medium", doesSpawn, `\((?:async-)?shell-command(?:-to-string)?\s+|\((?:call|start)-process\s+`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bqx\s*[({/]|%x\s*[({\[])`),
-	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|fs\.promises|promises)\.(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\s*\(?`),
-	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|fs\.promises|promises)\.(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\s*\(?`),
+	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\b\s*\(?`),
+	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\b\s*\(?`),
 	rule("code.net", "medium", doesNet, `\b(?:urllib\.request\.\w+|urllib2?\.urlopen|urlopen|urlretrieve|requests\.(?:get|post|put|delete|request|Session)|httpx\.\w+|aiohttp\.\w+|http\.client\.\w+|socket\.(?:socket|create_connection)|\.connect|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|https?\.(?:get|request)|fetch|axios(?:\.\w+)?|net\.(?:connect|createConnection|Socket)|dgram\.createSocket|dns\.(?:lookup|resolve\w*)|Net::HTTP\S*|URI\.open|TCPSocket\.(?:new|open)|IO::Socket\S*|LWP::\S+|fsockopen|curl_exec|curl_init)\s*\(?`),
 	rule("code.eval", "medium", doesEval, `\b(?:eval|exec|compile|execfile|__import__|Function|vm\.runIn\w+|instance_eval|class_eval|marshal\.loads|pickle\.loads?|create_function|assert|loadstring)\s*\(`),
 	rule("code.load", "medium", doesEval, `\b(?:ctypes\.(?:CDLL|cdll)\S*|LD_PRELOAD|process\.binding|dlopen)\b`),
@@ -98,8 +100,12 @@ func (c *call) interpreter() {
 			stdin = false
 		}
 	}
-	if stdin && c.w.stdin != nil {
+	switch {
+	case !stdin:
+	case c.w.stdin != nil:
 		c.inline(*c.w.stdin, languages[c.name])
+	case c.w.fromFile || c.w.fed != "":
+		c.opaque = "runs code known only when it runs"
 	}
 }
 
@@ -110,6 +116,7 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 		w.in.opaque("code longer than can be looked at")
 		text = text[:maxScript]
 	}
+	names := constantsOf(text)
 	for _, r := range codeRules {
 		for n, at := range r.re.FindAllStringIndex(text, 200) {
 			if n == 199 {
@@ -118,7 +125,13 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			found = append(found, policy.Finding{
 				Rule: r.id, Severity: r.severity, Path: file, Line: 1 + strings.Count(text[:at[0]], "\n"), Text: excerpt(text[at[0]:]),
 			})
-			w.callIn(c, r, text[at[0]:at[1]], text[at[1]:])
+			if dynamic := w.callIn(c, r, names.argumentsOf(text[at[0]:at[1]], text[at[1]:])); dynamic != "" {
+				f := &found[len(found)-1]
+				f.Rule, f.Severity = f.Rule+"-dynamic", "high"
+				if file == "" {
+					c.opaque = dynamic
+				}
+			}
 		}
 	}
 	for _, m := range opened.FindAllStringSubmatch(text, 100) {
@@ -129,6 +142,9 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			c.reads(word{s: m[2]})
 		}
 	}
+	for _, m := range perlOpen.FindAllStringSubmatch(text, 100) {
+		w.perlOpen(c, m[1]+m[2])
+	}
 	for _, u := range urls.FindAllString(text, 50) {
 		w.in.reach("", word{s: u})
 	}
@@ -136,7 +152,11 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 	for _, p := range payloads(text) {
 		found = append(found, w.in.dangers(p, file)...)
 		if spawns {
-			w.within("decoded", true).maybeText(p)
+			d := w.within("decoded", true)
+			d.maybeText(p)
+			if w.depth < 6 && slices.ContainsFunc(codeRules, func(r codeRule) bool { return r.re.MatchString(p) }) {
+				found = append(found, d.foreign(c, p, file)...)
+			}
 		} else {
 			w.suspect(p)
 		}
@@ -151,52 +171,73 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 
 var (
 	opened    = regexp.MustCompile(`\bopen\s*\(\s*(?:\w+\s*,\s*)?(['"])([^'"\n]+)['"]\s*(?:,\s*(?:mode\s*=\s*)?['"]([^'"]*)['"])?()`)
+	perlOpen  = regexp.MustCompile(`\bopen\s*\(?\s*(?:my\s+)?[\w$]+\s*,\s*['"]\s*([<>+|]*-?\|?)\s*(?:['"]\s*,\s*['"])?([^'"\n]+)['"]`)
 	urls      = regexp.MustCompile(`\b(?:https?|ftp|wss?)://[^\s'"` + "`" + `<>)\\]+`)
 	backticks = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// callIn does what one call in code does with its literal arguments.
-func (w *walker) callIn(c *call, r codeRule, head, rest string) {
-	lits, list, loose := literals(head, rest)
+// perlOpen does what open(F, "> path") and open(F, "cmd |") say.
+func (w *walker) perlOpen(c *call, how string) {
+	switch target := strings.TrimLeft(how, "<>+ "); {
+	case strings.HasPrefix(how, "-|"), strings.HasPrefix(how, "|"):
+		w.within("spawn", true).maybeText(strings.TrimLeft(how, "-| "))
+	case strings.HasSuffix(how, "|"):
+		w.within("spawn", true).maybeText(strings.TrimRight(how, "| "))
+	case strings.Contains(how, ">"):
+		c.writes(word{s: target})
+	case strings.HasPrefix(how, "<"):
+		c.reads(word{s: target})
+	}
+}
+
+// callIn does what one call in code does with its literal arguments. It returns
+// why the call cannot be known, "" when it can.
+func (w *walker) callIn(c *call, r codeRule, a arguments) (dynamic string) {
 	switch r.does {
 	case doesSpawn:
-		if len(lits) == 0 {
-			return
-		}
-		if list || len(lits) > 1 {
-			argv := make([]word, len(lits))
-			for i, l := range lits {
-				argv[i] = word{s: l}
-			}
-			if strings.ContainsAny(lits[0], " ;|&") {
-				w.within("spawn", true).maybeText(lits[0])
-			} else {
-				w.within("spawn", true).run(simple{argv: argv, pos: -1})
-			}
-			return
-		}
-		text := lits[0]
-		if loose {
-			text += " "
-		}
-		w.within("spawn", true).maybeText(text)
+		return w.spawned(a)
 	case doesRemove:
-		if len(lits) > 0 {
-			c.removes(word{s: lits[0], opaque: loose})
-		} else {
+		if len(a.lits) == 0 {
 			c.target(string(sandbox.OpRemove), word{s: "$", opaque: true})
+			return ""
 		}
+		c.removes(word{s: a.lits[0], opaque: a.loose})
 	case doesWrite:
-		for _, l := range lits[:min(len(lits), 2)] {
-			if strings.Contains(l, "/") || strings.Contains(l, ".") {
+		for _, l := range a.lits[:min(len(a.lits), 2)] {
+			if strings.ContainsAny(l, "/.") {
 				c.writes(word{s: l})
 			}
 		}
 	case doesNet:
-		if len(lits) > 0 && strings.Contains(lits[0], ".") {
-			w.in.reach("", word{s: lits[0]})
+		if len(a.lits) > 0 && strings.Contains(a.lits[0], ".") {
+			w.in.reach("", word{s: a.lits[0]})
 		}
 	}
+	return ""
+}
+
+// spawned follows the command a spawn call starts.
+func (w *walker) spawned(a arguments) (dynamic string) {
+	if len(a.lits) == 0 {
+		if a.loose {
+			return "runs a command that code makes up"
+		}
+		return ""
+	}
+	d := w.within("spawn", true)
+	if (a.list || len(a.lits) > 1) && !strings.ContainsAny(a.lits[0], " ;|&$") {
+		argv := make([]word, len(a.lits))
+		for i, l := range a.lits {
+			argv[i] = word{s: l}
+		}
+		d.run(simple{argv: argv, pos: -1})
+	} else {
+		d.maybeText(a.lits[0])
+	}
+	if a.loose && !a.list {
+		return "runs a command that code makes up in part"
+	}
+	return ""
 }
 
 // maybeText walks a text found in code: when it does not parse it is no shell
@@ -220,102 +261,4 @@ func (w *walker) suspect(text string) {
 	if systemName(first) && strings.Contains(text, " ") {
 		w.within("decoded", true).maybeText(text)
 	}
-}
-
-// literals are the string literals among a call's arguments, up to its closing
-// parenthesis or the end of the statement. list tells that they stand in a
-// list, loose that other expressions stand beside them.
-func literals(head, rest string) (lits []string, list, loose bool) {
-	depth := 1
-	if !strings.HasSuffix(strings.TrimSpace(head), "(") {
-		depth = 0
-		if t := strings.TrimSpace(head); t != "" && (t[len(t)-1] == '\'' || t[len(t)-1] == '"') {
-			rest = t[len(t)-1:] + rest
-		}
-	}
-	joined := false
-	for i := 0; i < len(rest) && i < maxText; i++ {
-		switch c := rest[i]; c {
-		case '(', '{':
-			depth++
-		case ')', '}':
-			if depth--; depth <= 0 {
-				return lits, list, loose
-			}
-		case '[':
-			list = list || len(lits) <= 1
-		case ';', '\n':
-			if depth == 0 {
-				return lits, list, loose
-			}
-		case '+', '.':
-			joined = true
-		case ',':
-			joined = false
-		case '#':
-		case '\'', '"', '`':
-			s, n := literal(rest[i:])
-			if joined && len(lits) > 0 {
-				lits[len(lits)-1] += s
-			} else {
-				lits = append(lits, s)
-			}
-			joined = false
-			i += n - 1
-		case 'q':
-			if s, n := perlQuote(rest[i:]); n > 0 {
-				lits = append(lits, s)
-				i += n - 1
-				continue
-			}
-			loose = loose || len(lits) == 0
-		case '=', ' ', '\t', ']':
-		default:
-			loose = loose || len(lits) == 0
-		}
-	}
-	return lits, list, loose
-}
-
-// literal reads one quoted literal and tells how many bytes it took. A triple
-// quote is one literal.
-func literal(s string) (string, int) {
-	q := s[:1]
-	if len(s) > 6 && s[1:2] == q && s[2:3] == q {
-		if end := strings.Index(s[3:], s[:3]); end >= 0 {
-			return s[3 : 3+end], end + 6
-		}
-	}
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case q[0]:
-			return escapes(strings.ReplaceAll(s[1:i], `\`+q, q)), i + 1
-		}
-	}
-	return s[1:], len(s)
-}
-
-// perlQuote reads q{…} and qq{…} as one literal; n is 0 when there is none.
-func perlQuote(s string) (lit string, n int) {
-	at := 1
-	if strings.HasPrefix(s, "qq") {
-		at = 2
-	}
-	if at >= len(s) {
-		return "", 0
-	}
-	closing := map[byte]byte{'{': '}', '(': ')', '[': ']', '<': '>', '/': '/', '|': '|', '!': '!'}[s[at]]
-	if closing == 0 {
-		return "", 0
-	}
-	end := strings.LastIndexByte(s, closing)
-	if closing == s[at] {
-		end = at + 1 + strings.IndexByte(s[at+1:], closing)
-	}
-	if end <= at {
-		return "", 0
-	}
-	return s[at+1 : end], end + 1
 }

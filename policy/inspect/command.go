@@ -31,7 +31,7 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	w.redirSubsts(redirs)
 	if in, ok := w.input(redirs); ok {
 		d := *w
-		d.stdin = in
+		d.stdin, d.fromFile = in, in == nil
 		w = &d
 	}
 	if len(w.redirs) > 0 {
@@ -70,6 +70,10 @@ func (w *walker) call(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 
 // callOnce expands and runs a command in one world.
 func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+	if inner, ok := w.negated(c); ok {
+		w.within("", true).text(inner)
+		return
+	}
 	x := &expander{w: w, src: w.src}
 	argv := x.fields(c.Args)
 	if len(argv) == 0 {
@@ -80,7 +84,38 @@ func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if argv[0].opaque && x.bare {
 		w.bareName(c, s)
 	}
+	if kept := dropped(argv); len(kept) > 0 {
+		d := s
+		d.argv = kept
+		w.within("", true).run(d)
+	}
 	w.run(s)
+}
+
+// dropped is the command as it is when an argument near its beginning that may
+// be no word at all is none: git $x push. It is nil when there is no such one.
+func dropped(argv []word) []word {
+	for i := 1; i < len(argv) && i < 3; i++ {
+		if a := argv[i]; a.many && (strings.HasPrefix(a.s, "$") || strings.HasPrefix(a.s, "`")) && !argv[0].opaque && len(argv) > i+1 {
+			if p := programs()[path.Base(argv[0].s)]; p != nil && p.sub {
+				return slices.Delete(slices.Clone(argv), i, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// negated is the text of a subshell written !(…). The parser takes it for a
+// pattern, which it is only after shopt -s extglob; bash -c negates a subshell.
+func (w *walker) negated(c *syntax.CallExpr) (inner string, ok bool) {
+	if w.depth > 0 || len(c.Args) != 1 || len(c.Args[0].Parts) != 1 || len(c.Assigns) > 0 || strings.Contains(w.src, "extglob") {
+		return "", false
+	}
+	glob, ok := c.Args[0].Parts[0].(*syntax.ExtGlob)
+	if !ok || glob.Op != syntax.GlobExcept {
+		return "", false
+	}
+	return glob.Pattern.Value, true
 }
 
 // bareName adds the reading a clean shell gives to a command name that holds a
@@ -109,97 +144,6 @@ func (w *walker) prefix(as []*syntax.Assign) (out map[string]string, dark map[st
 		}
 	}
 	return out, dark
-}
-
-// alternatives are the variables in a command that may have several values.
-func (w *walker) alternatives(c *syntax.CallExpr, redirs []*syntax.Redirect) (names []string) {
-	note := func(name string) {
-		v := w.sc.get(name)
-		if len(v.alts) > 0 && !v.isList && (len(v.alts) > 1 || v.unknown) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	note("PWD")
-	visit := func(n syntax.Node) bool {
-		if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil {
-			note("IFS")
-			note(p.Param.Value)
-			if p.Excl {
-				for _, to := range w.sc.get(p.Param.Value).alts {
-					note(to)
-				}
-			}
-		}
-		if wd, ok := n.(*syntax.Word); ok && syntax.ValidName(wd.Lit()) {
-			note(wd.Lit()) // a name in an arithmetic expression
-		}
-		return true
-	}
-	for _, a := range c.Args {
-		if _, ok := plain(a); !ok {
-			syntax.Walk(a, visit)
-		}
-	}
-	for _, a := range c.Assigns {
-		if a.Value != nil {
-			syntax.Walk(a.Value, visit)
-		}
-	}
-	for _, r := range redirs {
-		if r.Word != nil {
-			syntax.Walk(r.Word, visit)
-		}
-	}
-	return names
-}
-
-// combine yields every combination of the values that the named variables may
-// have: a world.
-func (w *walker) combine(names []string) func(func(map[string]int) bool) {
-	sizes := make([]int, len(names))
-	for i, n := range names {
-		v := w.sc.get(n)
-		sizes[i] = len(v.alts)
-		if v.unknown {
-			sizes[i]++
-		}
-	}
-	total := 1
-	for _, n := range sizes {
-		total = min(total*n, 2*maxWorlds)
-	}
-	if total > maxWorlds {
-		return w.vary(names, sizes)
-	}
-	return func(yield func(map[string]int) bool) {
-		for turn := range total {
-			pick := make(map[string]int, len(names))
-			for i, n := range names {
-				pick[n] = turn % sizes[i]
-				turn /= sizes[i]
-			}
-			if !yield(pick) {
-				return
-			}
-		}
-	}
-}
-
-// vary yields worlds that differ from the first in one variable each, for
-// commands with more combinations than can be looked at.
-func (w *walker) vary(names []string, sizes []int) func(func(map[string]int) bool) {
-	return func(yield func(map[string]int) bool) {
-		if !yield(map[string]int{}) {
-			return
-		}
-		for i, n := range names {
-			for k := 1; k < sizes[i]; k++ {
-				if !yield(map[string]int{n: k}) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // run records a command and follows what it runs in turn.
@@ -246,6 +190,7 @@ type call struct {
 	at       int // its fact
 	s        simple
 	name     string // program
+	path     string // what argv[0] resolves to
 	p        *program
 	opts     []opt
 	args     []word // operands
@@ -265,7 +210,7 @@ func (w *walker) emit(s simple) (int, *call) {
 		return 0, nil
 	}
 	c := policy.Cmd{
-		Dir: w.sc.dir(), Via: slices.Clone(w.via), FedBy: w.fed, Assigns: map[string]string{},
+		Dir: w.sc.dir(), Via: w.via, FedBy: w.fed, Assigns: map[string]string{},
 		Argv: []string{}, Flags: []string{}, Args: []string{}, Redirects: []policy.Redirect{},
 		Targets: []policy.FileFact{}, Patterns: []string{},
 	}
@@ -280,14 +225,21 @@ func (w *walker) emit(s simple) (int, *call) {
 	}
 	w.redirects(s.redirs, &c)
 	c.Text = show(c.Argv, 200)
-	c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	if len(in.lists.patterns) > 0 {
+		c.Patterns = append(c.Patterns, in.lists.match("command", quotedText(c))...)
+	}
 	in.facts.Cmds = append(in.facts.Cmds, c)
 	return len(in.facts.Cmds) - 1, cl
 }
 
 // read fills a fact from the arguments.
 func (w *walker) read(s simple, c *policy.Cmd) *call {
-	for _, a := range s.argv {
+	c.Argv = make([]string, 0, min(len(s.argv), maxShown))
+	for i, a := range s.argv {
+		if i == maxShown {
+			c.Opaque.Args, c.Opaque.Reason = true, "more arguments than are shown"
+			break
+		}
 		c.Argv = append(c.Argv, a.s)
 		if a.opaque {
 			c.Opaque.Args, c.Opaque.Reason = true, "an argument is known only when it runs"
@@ -315,13 +267,15 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	cl.p = programs()[cl.name]
 	c.Program = cl.name
 	c.Path, c.Lookalike = w.resolve(name.s, cl)
+	cl.path = c.Path
 	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
 	args := cl.args
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
 		c.Sub, args = args[0].s, args[1:]
 	}
-	for _, a := range args {
+	c.Args = make([]string, 0, min(len(args), maxShown))
+	for _, a := range args[:min(len(args), maxShown)] {
 		c.Args = append(c.Args, a.s)
 	}
 	return cl
@@ -344,7 +298,7 @@ func (in *inspection) program(argv0 string) string {
 // sameProgram are programs known by several names.
 var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
-	"grm": "rm", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
+	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
 	"docker-compose": "docker-compose", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
@@ -373,7 +327,8 @@ func (w *walker) resolve(argv0 string, cl *call) (string, bool) {
 		}
 		p := path.Join(d, argv0)
 		if rel, ok := w.in.inside(p); ok {
-			if w.in.files != nil && w.in.files.Exists(rel) == "file" {
+			_, made := w.in.written[p]
+			if made || w.in.files != nil && w.in.files.Exists(rel) == "file" {
 				return p, systemName(argv0)
 			}
 			continue

@@ -1,6 +1,9 @@
 package inspect
 
 import (
+	"maps"
+	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -118,7 +121,11 @@ func (in *inspection) content(p string, b []byte) {
 		f.Path = p
 		in.find(f)
 	}
-	if lang := scriptLanguage(p, text); lang != "" {
+	if path.Base(p) == "package.json" {
+		for _, s := range slices.Sorted(maps.Values(packageScripts(b))) {
+			in.scriptContent(p, s, langShell)
+		}
+	} else if lang := scriptLanguage(p, text); lang != "" {
 		in.scriptContent(p, text, lang)
 	}
 }
@@ -131,7 +138,7 @@ func scriptLanguage(p, text string) language {
 	if l := byName(p); l != langShell && l != langOther {
 		return l
 	}
-	switch base := p[strings.LastIndexByte(p, '/')+1:]; {
+	switch base := path.Base(p); {
 	case strings.HasSuffix(base, ".sh"), strings.HasSuffix(base, ".bash"), strings.HasSuffix(base, ".zsh"), strings.HasSuffix(base, ".command"),
 		base == ".envrc", base == ".bashrc", base == ".profile", base == ".zshrc", base == ".bash_profile", strings.Contains(p, ".git/hooks/"):
 		return langShell
@@ -167,7 +174,7 @@ func (in *inspection) scriptContent(p, text string, lang language) {
 // lineOf is the first line that names a command's program.
 func lineOf(text string, c policy.Cmd) int {
 	i := strings.Index(text, c.Program)
-	if i < 0 {
+	if i < 0 || c.Program == "" {
 		return 0
 	}
 	return 1 + strings.Count(text[:i], "\n")
@@ -187,15 +194,21 @@ func (in *inspection) find(f policy.Finding) {
 
 // dangers are the lines that the data's patterns for scripts and content match.
 func (in *inspection) dangers(text, p string) (out []policy.Finding) {
-	if len(in.lists.patterns) == 0 {
+	var may []pattern
+	for _, pt := range in.lists.patterns {
+		if pt.on("content", "script") && pt.all.MatchString(text) {
+			may = append(may, pt)
+		}
+	}
+	if len(may) == 0 {
 		return nil
 	}
 	for n, l := range strings.Split(text, "\n") {
 		if len(l) > maxText {
 			l = l[:maxText]
 		}
-		for _, pt := range in.lists.patterns {
-			if pt.on("content", "script") && pt.re.MatchString(l) {
+		for _, pt := range may {
+			if pt.re.MatchString(l) {
 				out = append(out, policy.Finding{Rule: pt.ID, Severity: pt.Severity, Path: p, Line: n + 1, Text: excerpt(l)})
 			}
 		}

@@ -55,6 +55,9 @@ func plusRef(a string) bool { return strings.HasPrefix(a, "+") && len(a) > 1 }
 
 // wipes reports whether a removed path is a root, a home or a system directory.
 func wipes(p string) bool {
+	if p == "" {
+		return false // not known
+	}
 	p = strings.TrimRight(p, "*./")
 	if p == "" || p == home || p == "/root" {
 		return true

@@ -1,6 +1,10 @@
 package inspect
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // envRuns are environment variables whose value some program runs, and how it
 // is read: '!' a shell text, 'S' a script, 'x' a file that is loaded as code.
@@ -18,7 +22,8 @@ var envRuns = map[string]byte{
 // environment follows the variables put into a command's environment that make
 // some program run something.
 func (c *call) environment(vars map[string]string) {
-	for name, value := range vars {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		value := vars[name]
 		c.setting(name, word{s: value, opaque: c.s.dark[name]})
 		if key, ok := strings.CutPrefix(name, "GIT_CONFIG_KEY_"); ok {
 			c.gitSetting(value, vars["GIT_CONFIG_VALUE_"+key], false, map[string]string{})

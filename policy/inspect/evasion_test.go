@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -175,6 +177,30 @@ type carrier struct {
 
 func sq(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+func gzipped(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(s))
+	_ = z.Close()
+	return b.String()
+}
+
+func rot13(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return 'a' + (r-'a'+13)%26
+		case r >= 'A' && r <= 'Z':
+			return 'A' + (r-'A'+13)%26
+		}
+		return r
+	}, s)
+}
+
+func pyQuote(s string) string {
+	return "'" + strings.NewReplacer(`\\`, `\\\\`, "'", `\\'`, "\n", `\\n`).Replace(s) + "'"
+}
+
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 var carriers = []carrier{
@@ -305,6 +331,30 @@ var carriers = []carrier{
 	{"python base64", func(s string) string {
 		return `python3 -c "import base64,os; os.system(base64.b64decode('` + b64(s) + `'))"`
 	}, false},
+	{"gzip piped", func(s string) string { return "echo " + b64(gzipped(s)) + " | base64 -d | gunzip | bash" }, true},
+	{"gzip -d piped", func(s string) string { return "echo " + b64(gzipped(s)) + " | base64 -d | gzip -dc | bash" }, true},
+	{"base64 here-string", func(s string) string { return "base64 -d <<< " + b64(s) + " | bash" }, true},
+	{"base64 here-document", func(s string) string { return "bash <(base64 -d <<E\n" + b64(s) + "\nE\n)" }, true},
+	{"base64 in three", func(s string) string {
+		return "x=" + b64(s)[:4] + "; y=" + b64(s)[4:] + "; echo $x$y | base64 -d | bash"
+	}, true},
+	{"base64 in a file", func(s string) string { return "echo " + b64(s) + " > x; base64 -d x | bash; base64 -d < x | bash" }, true},
+	{"openssl piped", func(s string) string { return "echo " + b64(s) + " | openssl base64 -d -A | bash" }, false},
+	{"rot13", func(s string) string { return "echo " + sq(rot13(s)) + " | tr a-zA-Z n-za-mN-ZA-M | bash" }, true},
+	{"node buffer", func(s string) string {
+		return `node -e "require('child_process').execSync(Buffer.from('` + b64(s) + `','base64').toString())"`
+	}, false},
+	{"python exec", func(s string) string {
+		return `python3 -c "import base64; exec(base64.b64decode('` + b64("import os\nos.system("+pyQuote(s)+")") + `'))"`
+	}, false},
+	{"perl decode", func(s string) string {
+		return `perl -MMIME::Base64 -e 'system(decode_base64("` + b64(s) + `"))'`
+	}, false},
+	{"ruby unpack", func(s string) string { return `ruby -e 'system("` + b64(s) + `".unpack1("m"))'` }, false},
+	{"php decode", func(s string) string { return `php -r 'system(base64_decode("` + b64(s) + `"));'` }, false},
+	{"make eval", func(s string) string {
+		return "printf 'all:\\n\\t%s\\n' " + sq(strings.ReplaceAll(strings.ReplaceAll(s, "$", "$$"), "\n", ";")) + " > m.mk; make -f m.mk"
+	}, false},
 	{"perl system", func(s string) string { return "perl -e " + sq("system(q{"+s+"})") }, false},
 }
 
@@ -350,13 +400,27 @@ func build(d disguise, c carrier, argv []string) string {
 	return c.wrap(text)
 }
 
+// spoiled reports pairs that are no command any more: lines that cannot be
+// joined, and $1 where it is set.
+func spoiled(disguise, carrier string) bool {
+	switch carrier {
+	case "reversed piped":
+		return disguise == "continuation"
+	case "make eval":
+		return disguise == "continuation" || disguise == "heredoc cat"
+	case "bash -s":
+		return disguise == "unset positional"
+	}
+	return false
+}
+
 // evasions are every disguise bare, every carrier plain, and every pair of
 // both, each with one victim or more.
 func evasions() (out []evasion) {
 	for i, d := range disguises {
 		for j, c := range carriers {
-			if d.name == "continuation" && c.name == "reversed piped" || d.name == "unset positional" && c.name == "bash -s" {
-				continue // a line cannot be continued backwards; $1 is set there
+			if spoiled(d.name, c.name) {
+				continue
 			}
 			vs := victims
 			if i != 0 && j != 0 {
@@ -414,7 +478,7 @@ func alarming(f policy.Facts) bool {
 func TestEvasionsAgainstBash(t *testing.T) {
 	o := newOracle(t)
 	exact, opaque, silent := 0, 0, 0
-	every := 19
+	every := 41
 	if os.Getenv("EVASIONS") == "all" {
 		every = 1
 	}

@@ -206,7 +206,7 @@ func (p *program) knownCluster(s string) bool {
 // flagNames are the options in the form rules see: each name the program knows
 // the option by, grouped short options split, sorted, without values.
 func flagNames(p *program, opts []opt, argv []word) []string {
-	out := []string{}
+	out := make([]string, 0, 2*len(opts))
 	add := func(n string) {
 		if !slices.Contains(out, n) {
 			out = append(out, n)

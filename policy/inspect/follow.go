@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // follow does with a command's options and operands what the table says.
@@ -25,6 +24,7 @@ func (w *walker) follow(c *call) {
 		c.environment(c.s.assigns)
 	}
 	c.special()
+	c.wrapped()
 	c.program()
 }
 
@@ -71,6 +71,9 @@ func (c *call) role(r byte, v word, rest []word, flag string) {
 	case 'x', '!':
 		c.shell(v, flag)
 	case 'S':
+		if v.s != "-" {
+			c.target(opExec, v)
+		}
 		c.w.within(c.via(flag), true).scriptFile(c, v, languages[c.name])
 	case 'W':
 		c.runs(rest)
@@ -110,7 +113,7 @@ func (c *call) inner(via string) *walker {
 	d := c.w.within(via, true)
 	d.redirs = nil
 	d.sc.asChild()
-	if c.dir != "" {
+	if c.dir != "" && !remote[c.name] {
 		d.sc.set("PWD", scalar(c.dir))
 	} else {
 		d.sc.set("PWD", unknowable)
@@ -119,7 +122,7 @@ func (c *call) inner(via string) *walker {
 		d.sc.exports.set(k, v)
 		d.sc.set(k, scalar(v))
 	}
-	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && c.name != "xargs" {
+	if !transparent[c.name] && !remote[c.name] && !shells[c.name] && !c.handsOn() {
 		d.stdin, d.fed = nil, ""
 	}
 	return d
@@ -135,11 +138,10 @@ func (c *call) runs(argv []word) {
 
 // program looks at a program that is itself a file of the workspace.
 func (c *call) program() {
-	name := c.s.argv[0]
-	if !strings.Contains(name.s, "/") || name.opaque {
+	abs := c.path
+	if abs == "" || c.s.argv[0].opaque {
 		return
 	}
-	abs := c.w.in.abs(c.w.sc.dir(), name.s)
 	_, inside := c.w.in.inside(abs)
 	if _, made := c.w.in.written[abs]; !inside && !made && c.w.in.scope(abs) != policy.ScopeTemp {
 		return
@@ -149,12 +151,17 @@ func (c *call) program() {
 		return
 	}
 	d := c.inner(c.name)
-	d.sc.params, d.sc.args = c.s.argv[1:], true
+	d.sc.params, d.sc.args = positional(c.s.argv[1:]), true
 	d.scriptFile(c, word{s: abs}, "")
 }
 
+// handsOn tells of other wrappers whose standard input is that of what they run.
+func (c *call) handsOn() bool {
+	return c.name == "xargs" || c.name == "sshpass" || c.name == "systemd-run" || c.name == "su" || c.name == "runuser"
+}
+
 // remote wrappers hand their standard input to a command elsewhere.
-var remote = set("ssh docker podman nerdctl kubectl oc docker-compose sshpass systemd-run su runuser")
+var remote = set("ssh docker podman nerdctl kubectl oc docker-compose")
 
 // shells read a command text.
 var shells = set("sh bash dash zsh ksh mksh fish rbash")
@@ -162,9 +169,7 @@ var shells = set("sh bash dash zsh ksh mksh fish rbash")
 // interpreters run scripts of their own language.
 var languages = map[string]language{
 	"python": langPython, "node": langNode, "perl": langPerl, "ruby": langRuby, "php": langPHP, "lua": langOther, "luajit": langOther,
-	"awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake, "just": langMake,
+	"tclsh": langTcl, "expect": langTcl, "wish": langTcl, "awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake, "just": langMake,
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 }
-
-func (c *call) read(v word) { c.target(string(sandbox.OpRead), v) }

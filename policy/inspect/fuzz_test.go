@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/policy"
+	"sallyport/sandbox"
 )
 
 // FuzzInspect: no text makes the inspector panic or run past its bounds. A
@@ -117,7 +120,35 @@ func (g *grammar) statement() string {
 	}
 	g.depth++
 	defer func() { g.depth-- }()
-	switch g.pick(16) {
+	switch g.pick(30) {
+	case 16:
+		return g.of("break", "continue", "return", "return 1", "exit", "break 2", "exit 1 2", "return 2>&-")
+	case 17:
+		return "for i in 1 2; do " + g.statement() + "; " + g.of("break", "continue", ":", "break 2") + "; " + g.statement() + "; done"
+	case 18:
+		return g.of("f", "g", "rm") + "() { " + g.statement() + "; " + g.of("return", ":", "return 0") + "; " + g.statement() + "; }; " + g.of("f", "g", "rm") + " " + g.word()
+	case 19:
+		return g.of("local ", "declare ", "export ", "readonly ", "typeset ") + g.of("a", "b", "c") + "=" + g.word()
+	case 20:
+		return g.of("declare -l ", "declare -u ", "declare -i ", "declare -n ", "declare -r ") + g.of("a", "b", "c") + "=" + g.of("a", "b", "RM", "rm", "1+1")
+	case 21:
+		return "unset " + g.of("a", "b", "-f f", "-f rm", "c", "-v a")
+	case 22:
+		return "trap " + sq(g.statement()) + " " + g.of("EXIT", "DEBUG", "ERR", "RETURN")
+	case 23:
+		return g.statement() + " | { " + g.of("read a", "read -r a b", ":") + "; " + g.statement() + "; }"
+	case 24:
+		return "{ " + g.statement() + "; } " + g.of("&& ", "|| ", "; ") + g.statement()
+	case 25:
+		return g.of("shift", "set -e", "set -u", "set +B", "shopt -s lastpipe", "set -a", "shopt -s expand_aliases", "IFS=x", "IFS=", "set -f", "set -k")
+	case 26:
+		return "alias " + g.of("rm", "x", "git") + "=" + g.of("echo", "rm", "git", "'victim q'")
+	case 27:
+		return "! " + g.statement()
+	case 28:
+		return "printf -v " + g.of("a", "b", "$c") + " " + g.of("rm", "'%s' git", "x")
+	case 29:
+		return "echo " + sq(g.statement()) + " > s; " + g.of("bash s", ". ./s", "bash < s", "source ./s x y")
 	case 0:
 		return g.assignment()
 	case 1:
@@ -214,4 +245,26 @@ func (g *grammar) part() string {
 		return g.of("é", "日本", "\u00a0", "\u200b", "\u00e9x")
 	}
 	return g.of("rm", "x", "git", "-f", "--force")
+}
+
+// FuzzContent: no written bytes make the scan panic, whatever file they are.
+func FuzzContent(f *testing.F) {
+	for _, s := range []string{script50, "import os\nos.system('x')", `{"scripts":{"a":"rm -rf /"}}`, "all:\n\t$(RM) $@ ${X:a=b}\n", "BEGIN{system(\"x\")}", "s/a/b/e;w x", "\u202e\x00\xff", "q{", "a = [\"x\", f'{y}'", "eyJ.eyJ.x AKIA sk-ant-"} {
+		f.Add("a.sh", []byte(s))
+		f.Add("Makefile", []byte(s))
+		f.Add("a.py", []byte(s))
+		f.Add("package.json", []byte(s))
+		f.Add("x.awk", []byte(s))
+		f.Add("x.sed", []byte(s))
+	}
+	i := New(Options{})
+	f.Fuzz(func(t *testing.T, name string, b []byte) {
+		facts, err := i.Inspect(context.Background(), policy.Call{Action: sandbox.Action{Workspace: root, Files: []sandbox.FileOp{
+			{Op: sandbox.OpWrite, Path: name, Write: &sandbox.Write{Content: b}},
+		}}})
+		require.NoError(t, err)
+		if facts.Opaque != nil {
+			require.NotContains(t, facts.Opaque.Reason, "gave up")
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"path"
 	"strings"
 )
 
@@ -48,6 +49,7 @@ func (c *call) git() {
 		inner.operands(p.ops)
 	}
 	c.gitSub(sub, inner, rest)
+	c.hooks(sub, inner)
 	c.targets = append(c.targets, inner.targets...)
 	if inner.opaque != "" {
 		c.opaque = inner.opaque
@@ -91,6 +93,36 @@ func (c *call) gitAlias(body string, rest []word) {
 		parts = append(parts, quote(a.s))
 	}
 	d.text(strings.Join(parts, " "))
+}
+
+// gitHooks are the hooks that git commands run.
+var gitHooks = map[string][]string{
+	"commit":   {"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction"},
+	"merge":    {"pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge", "reference-transaction"},
+	"pull":     {"post-merge", "pre-rebase", "reference-transaction"},
+	"push":     {"pre-push"},
+	"checkout": {"post-checkout", "reference-transaction"},
+	"switch":   {"post-checkout", "reference-transaction"},
+	"rebase":   {"pre-rebase", "post-rewrite", "reference-transaction"},
+	"am":       {"applypatch-msg", "pre-applypatch", "post-applypatch"},
+}
+
+// hooks reads the hooks of the workspace's repository that a git command is
+// about to run.
+func (c *call) hooks(sub string, in *call) {
+	if c.w.in.files == nil {
+		return
+	}
+	for _, h := range gitHooks[sub] {
+		if in.flag("--no-verify") && h != "post-commit" && h != "prepare-commit-msg" {
+			continue
+		}
+		file := word{s: path.Join(c.w.in.root, ".git/hooks", h)}
+		if rel, ok := c.w.in.inside(file.s); ok && c.w.in.files.Exists(rel) == "file" {
+			c.target(opExec, file)
+			c.inner("git hook").scriptFile(c, file, "")
+		}
+	}
 }
 
 // gitSub looks at what single git commands do beyond the table.

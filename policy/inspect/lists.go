@@ -17,7 +17,8 @@ type lists struct {
 
 type pattern struct {
 	policy.Pattern
-	re *regexp.Regexp
+	re  *regexp.Regexp
+	all *regexp.Regexp // matches a text when one of its lines may match
 }
 
 // current compiles the data in force, once per *Data.
@@ -43,7 +44,7 @@ func compileLists(d *policy.Data) *lists {
 	for _, p := range d.Patterns {
 		// A pattern that does not compile is refused where data is loaded.
 		if re, err := regexp.Compile(p.Regex); err == nil {
-			l.patterns = append(l.patterns, pattern{p, re})
+			l.patterns = append(l.patterns, pattern{p, re, regexp.MustCompile("(?m:" + p.Regex + ")")})
 		}
 	}
 	return l

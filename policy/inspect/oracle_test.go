@@ -61,6 +61,9 @@ func newOracle(t testing.TB) *oracle {
 func (o *oracle) run(t testing.TB, text string) [][]string {
 	require.NotContains(t, text, " / ")
 	_ = os.Remove(o.log)
+	work := filepath.Join(o.dir, "work")
+	require.NoError(t, os.RemoveAll(work))
+	require.NoError(t, os.Mkdir(work, 0o755))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, o.bash, "-c", text)

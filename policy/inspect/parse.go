@@ -19,6 +19,8 @@ const (
 	maxCommands = 2000  // facts of one call
 	maxSteps    = 20000 // statements walked
 	maxWords    = 12000 // arguments of one command
+	maxShown    = 1000  // arguments of one command that rules see; the rest counts as not known
+	maxTargets  = 2000  // paths of one command
 	maxItems    = 64    // turns of a loop that are walked
 	maxWorlds   = 16    // combinations of alternative values of one command
 	maxAlts     = 6     // alternative values of one variable
@@ -27,13 +29,13 @@ const (
 
 // budget counts down what is left of the bounds.
 type budget struct {
-	steps, commands, scripts int
-	until                    time.Time
-	spent                    string
+	steps, commands, scripts, words int
+	until                           time.Time
+	spent                           string
 }
 
 func newBudget() budget {
-	return budget{steps: maxSteps, commands: maxCommands, scripts: 32, until: time.Now().Add(maxTime)}
+	return budget{steps: maxSteps, commands: maxCommands, scripts: 32, words: 40 * maxWords, until: time.Now().Add(maxTime)}
 }
 
 // step reports whether one more statement may be walked.

@@ -135,14 +135,18 @@ func (in *inspection) guard(rel, abs string) policy.Guard {
 
 // target adds a path a command reads, writes, removes or runs.
 func (c *call) target(op string, w word) {
-	if w.s == "" || w.s == "-" || len(c.targets) >= maxWords {
+	if w.s == "" || w.s == "-" {
+		return
+	}
+	if len(c.targets) >= maxTargets {
+		c.w.in.opaque("more paths than can be looked at")
 		return
 	}
 	f := c.w.in.file(op, c.dir, w)
 	if f.Scope == policy.ScopeTemp && harmless[f.Path] {
 		return
 	}
-	if !slices.Contains(c.targets, f) {
+	if len(c.targets) > 100 || !slices.Contains(c.targets, f) {
 		c.targets = append(c.targets, f)
 	}
 	if !w.opaque {

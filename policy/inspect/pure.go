@@ -27,7 +27,7 @@ func (w *walker) prints(stmts []*syntax.Stmt) (string, bool) {
 }
 
 func (w *walker) printsOne(s *syntax.Stmt) (string, bool) {
-	if s.Background || s.Negated {
+	if s.Background {
 		return "", false
 	}
 	if s.Cmd == nil && len(s.Redirs) == 1 && s.Redirs[0].Op == syntax.RdrIn {
@@ -253,9 +253,10 @@ func echo(args []string) string {
 	return s + nl
 }
 
-// escapes resolves the backslash escapes of echo -e and printf %b.
+// escapes resolves the backslash escapes of echo -e and printf %b. The library
+// shares one configuration among all callers that pass none, so one is passed.
 func escapes(s string) string {
-	out, _, err := expand.Format(nil, octal(s), nil)
+	out, _, err := expand.Format(&expand.Config{}, octal(s), nil)
 	if err != nil {
 		return s
 	}
@@ -298,7 +299,7 @@ func (w *walker) printf(args []string) (string, bool) {
 	}
 	var out strings.Builder
 	for {
-		s, n, err := expand.Format(nil, format, rest)
+		s, n, err := expand.Format(&expand.Config{}, format, rest)
 		if err != nil || out.Len() > maxText {
 			return "", false
 		}

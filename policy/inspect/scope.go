@@ -21,6 +21,23 @@ const home = "/home/agent"
 type word struct {
 	s      string
 	opaque bool
+	many   bool // opaque, and may be any number of words
+}
+
+// positional are arguments as a function or a shell numbers them: behind one
+// that may be any number of words none is known.
+func positional(args []word) []word {
+	for i, a := range args {
+		if !a.many {
+			continue
+		}
+		out := slices.Clone(args)
+		for j := range out[i:] {
+			out[i+j].opaque = true
+		}
+		return out
+	}
+	return args
 }
 
 // variable is what is known of a shell variable: the values it may have. More

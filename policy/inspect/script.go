@@ -63,7 +63,7 @@ func (w *walker) scriptFile(c *call, v word, lang language) {
 		s.Author = w.in.opts.Author(w.in.root, rel, sum)
 	}
 	c.script = s
-	if slices.Contains(w.via, "script:"+rel) {
+	if slices.Contains(w.running, sum) {
 		return
 	}
 	if l := shebang(text); l != "" && (lang == "" || lang == langShell && l != langShell) {
@@ -73,6 +73,7 @@ func (w *walker) scriptFile(c *call, v word, lang language) {
 		lang = byName(rel)
 	}
 	d := w.within("script:"+rel, false)
+	d.running = append(slices.Clone(w.running), sum)
 	s.Findings = append(s.Findings, d.code(c, text, rel, lang)...)
 }
 
@@ -142,6 +143,10 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		c.awkProgram(text)
 	case langSed:
 		c.sedProgram(text)
+	case langCron:
+		w.cron(text)
+	case langTcl:
+		w.tcl(text)
 	case langSQL:
 		c.sql(text)
 	default:

@@ -3,6 +3,7 @@ package inspect
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sallyport/policy"
@@ -73,10 +74,14 @@ var secretRules = []secretRule{
 	secret("url-password", "://", `\b[a-z][a-z0-9+.-]{1,15}://[^/\s:@'"$<>{}]{1,64}:[^/\s:@'"$<>{}]{6,}@[A-Za-z0-9.-]+`),
 }
 
-// assigned finds a value given to a name that sounds like a secret.
-var assigned = regexp.MustCompile(`(?i)\b[\w.-]*(?:secret|token|passw(?:or)?d|api[_-]?key|private[_-]?key|access[_-]?key|auth[_-]?key|client[_-]?secret|credential)[\w.-]{0,20}["']?\s*(?::=|=>|[:=])\s*["'` + "`" + `]?([A-Za-z0-9+/_=.~!@#%^&*-]{16,200})`)
+// secretWords are what names of secrets hold, in lower case.
+var secretWords = []string{
+	"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "private_key", "private-key", "privatekey", "access_key", "access-key", "accesskey",
+	"auth_key", "auth-key", "authkey", "credential",
+}
 
-var secretWords = []string{"ecret", "oken", "assw", "key", "Key", "KEY", "redential", "ECRET", "OKEN", "ASSW", "REDENTIAL"}
+// assigned finds the value given to a name, from the secret word in it on.
+var assigned = regexp.MustCompile(`^[\w-]{4,12}[\w.-]{0,20}["']?\s{0,4}(?::=|=>|[:=])\s{0,4}["'` + "`" + `]?([A-Za-z0-9+/_=.~!@#%^&*-]{16,200})`)
 
 // entropyBar is in bits per character: random base64 of 20 characters or more
 // lies above it, identifiers and words below.
@@ -99,19 +104,45 @@ func locate(text string) (out []secretAt) {
 			}
 		}
 	}
-	mention := false
-	for _, w := range secretWords {
-		mention = mention || strings.Contains(text, w)
-	}
-	if !mention {
-		return out
-	}
-	for _, at := range assigned.FindAllStringSubmatchIndex(text, 200) {
-		if v := text[at[2]:at[3]]; random(v) && !placeholder(v) && !covered(out, at[2]) {
-			out = append(out, secretAt{"secret.assigned", at[2], at[3]})
+	out = append(out, assignments(text, out)...)
+	slices.SortFunc(out, func(a, b secretAt) int { return a.from - b.from })
+	return out
+}
+
+// assignments finds the values that look drawn and are given to names that
+// sound like secrets.
+func assignments(text string, found []secretAt) (out []secretAt) {
+	lower := lowered(text)
+	for _, word := range secretWords {
+		for from := 0; len(out) < maxFindings; {
+			i := strings.Index(lower[from:], word)
+			if i < 0 {
+				break
+			}
+			at := from + i
+			from = at + len(word)
+			m := assigned.FindStringSubmatchIndex(text[at:min(at+300, len(text))])
+			if m == nil {
+				continue
+			}
+			v := text[at+m[2] : at+m[3]]
+			if random(v) && !placeholder(v) && !covered(found, at+m[2]) && !covered(out, at+m[2]) {
+				out = append(out, secretAt{"secret.assigned", at + m[2], at + m[3]})
+			}
 		}
 	}
 	return out
+}
+
+// lowered is a text with ASCII letters in lower case, byte for byte.
+func lowered(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
 }
 
 func covered(found []secretAt, at int) bool {
@@ -160,7 +191,7 @@ func mask(text string) string {
 // one.
 func placeholder(v string) bool {
 	l := strings.ToLower(v)
-	for _, p := range []string{"example", "xxxx", "your", "changeme", "placeholder", "dummy", "redacted", "****", "process.env", "os.environ", "getenv", "secrets.", "test-token", "1234567890", "<", "${", "fake"} {
+	for _, p := range []string{"example", "xxxx", "your", "changeme", "placeholder", "dummy", "redacted", "****", "process.env", "os.environ", "getenv", "secrets.", "test-token", "1234567890", "<", "${", "fake", ":password@", ":passwd@", ":postgres@", ":secret@", "@localhost", "@127.0.0.1"} {
 		if strings.Contains(l, p) {
 			return true
 		}

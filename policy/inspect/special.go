@@ -7,6 +7,62 @@ import (
 	"sallyport/sandbox"
 )
 
+// tool looks at programs whose operands or options are code, paths in a form of
+// their own, or endpoints.
+func (c *call) tool() {
+	switch c.name {
+	case "mdadm", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "blkdiscard", "hdparm", "nvme", "cryptsetup", "e2fsck", "fsck", "tune2fs", "resize2fs", "swapon", "swapoff", "losetup":
+		c.disk()
+	case "dd":
+		c.dd()
+	case "tar":
+		c.tar()
+	case "sed":
+		c.sed()
+	case "awk":
+		c.awk()
+	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish":
+		c.interpreter()
+	case "nc":
+		if len(c.args) > 1 {
+			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
+		}
+	case "socat":
+		c.socat()
+	case "ssh-keygen":
+		c.sshKeygen()
+	case "vim":
+		c.vim()
+	case "at", "batch":
+		c.stdinShell()
+	case "gdb", "lldb":
+		c.debugger()
+	case "crontab":
+		if len(c.args) == 0 && c.w.stdin != nil {
+			c.inner(c.name).cron(*c.w.stdin)
+		}
+	case "ed", "red", "dc", "bc":
+		if c.w.stdin != nil {
+			c.escapesToShell(*c.w.stdin)
+		}
+		for _, o := range c.opts {
+			c.escapesToShell(o.value.s)
+		}
+	case "less", "more":
+		for _, a := range c.args {
+			if text, ok := strings.CutPrefix(a.s, "+!"); ok {
+				c.shell(word{s: text, opaque: a.opaque}, "+!")
+			}
+		}
+	case "history":
+		c.history()
+	case "scp", "rsync", "sftp":
+		c.remoteCopy()
+	case "curl", "wget":
+		c.download()
+	}
+}
+
 // disk takes the devices a partition tool names as written, unless it is only
 // asked to list.
 func (c *call) disk() {
@@ -63,6 +119,9 @@ func (c *call) find() {
 		c.reads(r)
 	}
 	found := filtered(args, roots)
+	for _, r := range found {
+		c.reads(r)
+	}
 	for i := 0; i < len(args); i++ {
 		switch args[i].s {
 		case "-delete":
@@ -98,7 +157,12 @@ func filtered(tests, roots []word) []word {
 			if strings.Trim(arg, "*?") != "" && !strings.Contains(arg, "/") {
 				beneath = "/**/" + arg
 			}
-		case "path", "ipath", "wholename", "iwholename", "regex", "iregex", "lname", "samefile", "inum":
+		case "path", "ipath", "wholename", "iwholename":
+			beneath = max(beneath, "/**")
+			if base := path.Base(arg); strings.Trim(base, "*?./") != "" && beneath == "/**" {
+				beneath += "/" + base
+			}
+		case "regex", "iregex", "lname", "samefile", "inum":
 			beneath = max(beneath, "/**")
 		case "size", "mtime", "atime", "ctime", "mmin", "amin", "cmin", "newer", "user", "group", "uid", "gid", "perm", "empty", "links",
 			"executable", "nouser", "nogroup", "fstype", "mindepth":
@@ -235,8 +299,8 @@ func (c *call) vim() {
 			c.shell(word{s: t[i+1:]}, "-c")
 		}
 		if i := strings.Index(t, "system("); i >= 0 {
-			if lits, _, _ := literals("(", t[i+len("system("):]); len(lits) > 0 {
-				c.shell(word{s: lits[0]}, "system()")
+			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
+				c.shell(word{s: a.lits[0]}, "system()")
 			}
 		}
 	}

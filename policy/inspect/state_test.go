@@ -201,3 +201,22 @@ func TestShellStateAgainstBash(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlistedWrappers: programs outside the table that run others.
+func TestUnlistedWrappers(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`trickle rm -rf /`, `setpriv --reuid=0 rm -rf /`, `capsh -- -c 'rm -rf /'`, `runuser -u x -- rm -rf /`, `prlimit --nofile=1 rm -rf /`, `lxc exec c -- rm -rf /`,
+		`vagrant ssh -c 'rm -rf /'`, `hyperfine 'rm -rf /'`, `nix-shell --run 'rm -rf /'`, `conda run -n x rm -rf /`, `start-stop-daemon --start --exec /bin/rm -- -rf /`,
+		`nosuchtool --hook='rm -rf /'`, `gcloud compute ssh x --command 'rm -rf /'`, `heroku run rm -rf /`, `ansible all -m shell -a 'rm -rf /'`,
+		`echo '* * * * * rm -rf /' | crontab -`, `echo '@reboot rm -rf /' | crontab`, `ed -s f <<< '!rm -rf /'`, `dc -e '!rm -rf /'`, `less +'!rm -rf /' f`,
+		`tclsh <<< 'exec rm -rf /'`, `expect -c 'spawn rm -rf /'`, `emacs --batch --eval '(shell-command "rm -rf /")'`, `perl -e 'open(F, "rm -rf / |")'`, `perl -e 'open(my $f, "-|", "rm -rf /")'`,
+		`awk -v c='rm -rf /' 'BEGIN{system(c)}'`,
+	} {
+		f := look(t, nil, text)
+		assert.True(t, wipesRoot(f) || alarming(f), "%s %v", text, programsIn(f))
+	}
+	for _, text := range []string{`which rm`, `tldr rm -x`, `type git`, `foo --name rm`, `mytool install x`} {
+		assert.Len(t, look(t, nil, text).Cmds, 1, text)
+	}
+}

@@ -43,7 +43,7 @@ func (c *call) sedProgram(text string) {
 		if m[1] != "" {
 			c.shell(word{s: m[1]}, "e")
 		} else {
-			c.opaque = "sed runs its input as a command"
+			c.opaque = "runs its input as commands"
 		}
 	}
 	for _, m := range sedWrite.FindAllStringSubmatch(text, 20) {
@@ -131,10 +131,10 @@ var (
 
 func (c *call) awkProgram(text string) {
 	for _, at := range awkSystem.FindAllStringIndex(text, 20) {
-		if lits, _, loose := literals("(", text[at[1]:]); len(lits) > 0 && !loose {
-			c.shell(word{s: lits[0]}, "system")
+		if a := (constants{}).argumentsOf("(", text[at[1]:]); len(a.lits) > 0 && !a.loose {
+			c.shell(word{s: a.lits[0]}, "system")
 		} else {
-			c.opaque = "awk runs a text known only when it runs"
+			c.opaque = "runs a text that awk makes up"
 		}
 	}
 	for _, re := range []*regexp.Regexp{awkPipe, awkFrom} {
@@ -156,7 +156,7 @@ func (c *call) awkProgram(text string) {
 		c.w.in.net(policy.NetFact{})
 	}
 	if awkDyn.MatchString(awkPipe.ReplaceAllString(awkFrom.ReplaceAllString(text, ""), "")) {
-		c.opaque = "awk runs a text known only when it runs"
+		c.opaque = "runs a text that awk makes up"
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 // walker goes through one text in one shell. It is copied where the shell
 // forks; the facts are gathered in the inspection they share.
 type walker struct {
-	in    *inspection
-	sc    *scope
-	src   string
-	via   []string
-	stdin *string // what the standard input holds, nil when not known
-	fed   string  // program whose output is the standard input
-	depth int
+	in       *inspection
+	sc       *scope
+	src      string
+	via      []string
+	stdin    *string  // what the standard input holds, nil when not known
+	fromFile bool     // the standard input is a file that is not known
+	running  []string // digests of the scripts on the way down
+	fed      string   // program whose output is the standard input
+	depth    int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
 	funcs   []*syntax.Stmt       // bodies of the functions on the way down
@@ -36,7 +38,7 @@ func (w *walker) within(via string, forked bool) *walker {
 	c := *w
 	c.depth++
 	if via != "" {
-		c.via = append(slices.Clone(w.via), via)
+		c.via = append(w.via[:len(w.via):len(w.via)], via)
 	}
 	if forked {
 		c.sc = w.sc.fork()
@@ -137,7 +139,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 func (w *walker) redirect(s *syntax.Stmt) {
 	w.redirSubsts(s.Redirs)
 	if in, ok := w.input(s.Redirs); ok {
-		w.stdin = in
+		w.stdin, w.fromFile = in, in == nil
 	}
 	w.redirs = append(slices.Clone(w.redirs), s.Redirs...)
 	if s.Cmd == nil || !hasCall(s.Cmd) {
@@ -264,11 +266,16 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if end := len(w.in.facts.Cmds); end > mid && mid > from {
 		feeds := w.in.head(mid, end)
 		for i := from; i < mid; i++ {
-			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" {
+			if cmd := &w.in.facts.Cmds[i]; cmd.Feeds == "" && !slices.ContainsFunc(cmd.Via[min(len(w.via), len(cmd.Via)):], captured) {
 				cmd.Feeds = feeds
 			}
 		}
 	}
+}
+
+// captured reports a way down into what does not write to this pipe.
+func captured(via string) bool {
+	return strings.HasSuffix(via, "()") || via == "subscript" || via == "trap"
 }
 
 // head is the program that really stands first in facts[from:to]: what a chain
@@ -293,215 +300,6 @@ var transparent = map[string]bool{
 	"sudo": true, "doas": true, "env": true, "nice": true, "ionice": true, "nohup": true, "setsid": true, "stdbuf": true,
 	"timeout": true, "command": true, "builtin": true, "exec": true, "busybox": true, "toybox": true, "unshare": true,
 	"nsenter": true, "chroot": true, "flock": true, "time": true,
-}
-
-func (w *walker) branch(c *syntax.IfClause) {
-	w.stmts(c.Cond)
-	before := w.sc.fork()
-	w.stmts(c.Then)
-	then := w.sc.fork()
-	*w.sc = *before
-	if c.Else != nil {
-		w.branch(c.Else)
-	}
-	other := w.sc.fork()
-	w.sc.become(then, other)
-}
-
-// while walks a loop twice: the second time with whatever the first changed
-// also unknown, which stands for all further turns.
-func (w *walker) while(c *syntax.WhileClause) {
-	w.maybe(func(w *walker) {
-		var turns []*scope
-		d := *w
-		d.turns = append(slices.Clone(w.turns), &turns)
-		w = &d
-		defer w.landed(&turns, endsTurn)
-		before := w.sc.fork()
-		w.stmts(c.Cond)
-		w.stmts(c.Do)
-		w.landed(&turns, endsTurn)
-		changed := false
-		for n := range w.sc.vars.changed(&before.vars) {
-			v := w.sc.get(n)
-			if old, ok := before.variable(n); !ok || !old.equal(v) {
-				v.unknown = true
-				if v.isList {
-					v = unknowable
-				}
-				w.sc.set(n, v)
-				changed = true
-			}
-		}
-		if changed {
-			w.stmts(c.Do)
-		}
-	})
-}
-
-// landed joins the states in which a loop or a function was left early, after
-// it.
-func (w *walker) landed(states *[]*scope, by end) {
-	if w.sc.dead <= by {
-		w.sc.dead = goesOn
-	}
-	for _, st := range *states {
-		st.dead = goesOn
-		if w.sc.dead != goesOn {
-			*w.sc = *st
-			continue
-		}
-		w.sc.become(w.sc.fork(), st)
-	}
-	*states = nil
-}
-
-func (w *walker) loop(c *syntax.ForClause) {
-	switch l := c.Loop.(type) {
-	case *syntax.WordIter:
-		w.forEach(c, l)
-	case *syntax.CStyleLoop:
-		w.arith(l.Init)
-		w.arith(l.Cond)
-		w.arith(l.Post)
-		w.while(&syntax.WhileClause{Do: c.Do})
-	}
-}
-
-func (w *walker) forEach(c *syntax.ForClause, l *syntax.WordIter) {
-	w.substs(l.Items)
-	items := w.sc.params
-	if l.InPos.IsValid() {
-		items = w.fields(l.Items)
-	} else if !w.sc.args {
-		items = []word{{opaque: true}}
-	}
-	if len(items) > maxItems {
-		items = append(items[:maxItems:maxItems], word{opaque: true})
-	}
-	if c.Select {
-		items = append(slices.Clone(items), word{opaque: true})
-	}
-	var turns []*scope
-	d := *w
-	d.turns = append(slices.Clone(w.turns), &turns)
-	for _, it := range items {
-		if it.opaque {
-			w.sc.set(l.Name.Value, unknowable)
-		} else {
-			w.sc.set(l.Name.Value, scalar(it.s))
-		}
-		d.stmts(c.Do)
-		d.landed(&turns, endsTurn)
-	}
-}
-
-func (w *walker) cases(c *syntax.CaseClause) {
-	w.substs([]*syntax.Word{c.Word})
-	before := w.sc.fork()
-	result := before.fork()
-	for _, it := range c.Items {
-		w.substs(it.Patterns)
-		*w.sc = *before.fork()
-		w.stmts(it.Stmts)
-		arm := w.sc.fork()
-		joined := result.fork()
-		joined.become(result, arm)
-		result = joined
-	}
-	*w.sc = *result
-}
-
-// arith walks the substitutions in an arithmetic expression and performs its
-// assignments.
-func (w *walker) arith(e syntax.ArithmExpr) {
-	if e == nil {
-		return
-	}
-	w.node(e)
-	w.numeric(e)
-	x := &expander{w: w, src: w.src}
-	if x.sums(e) {
-		w.evaluate(e)
-		return
-	}
-	syntax.Walk(e, func(n syntax.Node) bool {
-		if b, ok := n.(*syntax.BinaryArithm); ok && strings.HasSuffix(b.Op.String(), "=") {
-			if wd, ok := b.X.(*syntax.Word); ok && wd.Lit() != "" {
-				w.sc.set(wd.Lit(), unknowable)
-			}
-		}
-		return true
-	})
-}
-
-func (w *walker) test(t syntax.TestExpr) {
-	switch t := t.(type) {
-	case *syntax.BinaryTest:
-		w.test(t.X)
-		w.test(t.Y)
-		switch t.Op {
-		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
-			for _, side := range []syntax.TestExpr{t.X, t.Y} {
-				if wd, ok := side.(*syntax.Word); ok {
-					w.number(w.one(wd).s, 0)
-				}
-			}
-		}
-	case *syntax.UnaryTest:
-		w.test(t.X)
-		if wd, ok := t.X.(*syntax.Word); ok {
-			w.subscript(w.one(wd).s)
-		}
-	case *syntax.ParenTest:
-		w.test(t.X)
-	case *syntax.Word:
-		w.substs([]*syntax.Word{t})
-	}
-}
-
-// subscript walks the substitutions bash performs in an array subscript even
-// when it was quoted: [[ -v 'a[$(cmd)]' ]].
-func (w *walker) subscript(s string) {
-	i := strings.IndexByte(s, '[')
-	if i < 0 || !strings.ContainsAny(s[i:], "$`") {
-		return
-	}
-	wd, err := syntax.NewParser().Document(strings.NewReader(s[i:]))
-	if err != nil {
-		w.in.opaque("an array subscript that does not parse")
-		return
-	}
-	c := w.within("subscript", true)
-	c.src = s[i:]
-	c.substs([]*syntax.Word{wd})
-}
-
-// numeric walks what evaluating an arithmetic expression runs beyond its own
-// substitutions: bash evaluates the values of its variables too.
-func (w *walker) numeric(e syntax.ArithmExpr) {
-	if e == nil {
-		return
-	}
-	syntax.Walk(e, func(n syntax.Node) bool {
-		if wd, ok := n.(*syntax.Word); ok {
-			w.number(w.one(wd).s, 0)
-			return false
-		}
-		return true
-	})
-}
-
-func (w *walker) number(s string, depth int) {
-	w.subscript(s)
-	if !syntax.ValidName(s) || depth > 8 {
-		return
-	}
-	for _, v := range w.sc.get(s).alts {
-		if v != s {
-			w.number(v, depth+1)
-		}
-	}
 }
 
 // substs walks the commands that the expansion of words runs.
@@ -540,15 +338,6 @@ func (w *walker) node(n syntax.Node) {
 	})
 }
 
-// prompted walks what ${x@P} runs: the substitutions in the value of x.
-func (w *walker) prompted(name string) {
-	if ok, _ := w.known(name); !ok {
-		w.in.opaque("${" + name + "@P} runs a text known only when it runs")
-		return
-	}
-	w.subscript("[" + w.sc.Get(name).String())
-}
-
 func (w *walker) inner(via string, stmts []*syntax.Stmt) {
 	if w.depth > maxNest {
 		w.in.opaque("substitutions nested deeper than can be looked at")
@@ -557,87 +346,4 @@ func (w *walker) inner(via string, stmts []*syntax.Stmt) {
 	c := w.within(via, true)
 	c.stdin, c.fed, c.redirs = nil, "", nil
 	c.stmts(stmts)
-}
-
-func (w *walker) redirSubsts(rs []*syntax.Redirect) {
-	for _, r := range rs {
-		w.substs([]*syntax.Word{r.Word})
-		if r.Hdoc != nil {
-			w.node(r.Hdoc)
-		}
-	}
-}
-
-// input is the known standard input that redirects give.
-func (w *walker) input(rs []*syntax.Redirect) (*string, bool) {
-	for _, r := range slices.Backward(rs) {
-		if r.N != nil && r.N.Value != "0" {
-			continue
-		}
-		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			if r.Hdoc == nil {
-				return known(""), true
-			}
-			d := w.hdoc(r)
-			if d.opaque {
-				return known(d.s), true
-			}
-			return known(d.s), true
-		case syntax.WordHdoc:
-			if d := w.one(r.Word); !d.opaque {
-				return known(d.s + "\n"), true
-			}
-			return nil, true
-		case syntax.RdrIn:
-			if s, ok := w.file(w.one(r.Word)); ok {
-				return known(s), true
-			}
-			return nil, true
-		case syntax.RdrInOut, syntax.DplIn:
-			return nil, true
-		}
-	}
-	return nil, false
-}
-
-func (w *walker) hdoc(r *syntax.Redirect) word {
-	if quoted(r.Word) {
-		var b strings.Builder
-		for _, p := range r.Hdoc.Parts {
-			if l, ok := p.(*syntax.Lit); ok {
-				b.WriteString(l.Value)
-			}
-		}
-		return word{s: b.String()}
-	}
-	d := w.document(r.Hdoc)
-	if r.Op == syntax.DashHdoc {
-		d.s = tabs(d.s)
-	}
-	return d
-}
-
-func tabs(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimLeft(l, "\t")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// quoted reports whether a here-document's delimiter is quoted, so that its
-// body is taken as it stands.
-func quoted(wd *syntax.Word) bool {
-	for _, p := range wd.Parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			if strings.Contains(p.Value, `\`) {
-				return true
-			}
-		default:
-			return true
-		}
-	}
-	return false
 }

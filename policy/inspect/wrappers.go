@@ -1,14 +1,13 @@
 package inspect
 
 import (
-	"slices"
 	"strings"
 
 	"sallyport/policy"
 )
 
-// special looks at programs whose arguments the table cannot describe. The
-// switch is long because it is the one list of them.
+// special looks at programs whose arguments the table cannot describe: here
+// those that run other programs, in tool those that do not.
 func (c *call) special() {
 	switch c.name {
 	case "env":
@@ -17,13 +16,14 @@ func (c *call) special() {
 		if !c.flag("-v") && !c.flag("-V") {
 			c.runs(c.args)
 		}
-	case "mdadm", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "blkdiscard", "hdparm", "nvme", "cryptsetup", "e2fsck", "fsck", "tune2fs", "resize2fs", "swapon", "swapoff", "losetup":
-		c.disk()
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
 	case "su", "runuser":
 		c.trailing("-c")
-		if !c.flag("-c") {
+		switch {
+		case c.name == "runuser" && c.flag("-u") && len(c.args) > 0:
+			c.runs(c.args)
+		case !c.flag("-c"):
 			c.stdinShell()
 		}
 	case "sudo", "doas":
@@ -48,37 +48,20 @@ func (c *call) special() {
 		c.make()
 	case "uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pipx", "bundle", "perf":
 		c.afterSub("run", "exec", "record", "stat", "tool")
-	case "dd":
-		c.dd()
-	case "tar":
-		c.tar()
-	case "sed":
-		c.sed()
-	case "awk":
-		c.awk()
-	case "python", "perl", "ruby", "node", "php", "lua":
-		c.interpreter()
-	case "socat":
-		c.socat()
-	case "ssh-keygen":
-		c.sshKeygen()
-	case "vim":
-		c.vim()
-	case "at", "batch":
-		c.stdinShell()
 	case "tmux", "screen":
 		c.afterSub("new-session", "new", "new-window", "neww", "split-window", "splitw", "run-shell", "run", "respawn-pane", "if-shell", "popup")
-	case "gdb", "lldb":
-		c.debugger()
-	case "history":
-		c.history()
-	case "scp", "rsync", "sftp":
-		c.remoteCopy()
-	case "eval":
-	case "curl", "wget":
-		c.download()
+	case "ansible":
+		if m, ok := c.value("-m"); ok && (m.s == "shell" || m.s == "command" || m.s == "raw") {
+			if a, ok := c.value("-a"); ok {
+				c.shell(a, "-a")
+			}
+		}
+	case "heroku", "flyctl", "fly", "railway":
+		c.afterSub("run", "ssh")
 	case "flock":
 		c.trailing("-c")
+	default:
+		c.tool()
 	}
 }
 
@@ -134,7 +117,7 @@ func (c *call) shellProgram() {
 		}
 		if len(args) > 1 {
 			d.sc.name = args[1].s
-			d.sc.params = args[2:]
+			d.sc.params = positional(args[2:])
 		} else {
 			d.sc.params = nil
 		}
@@ -143,7 +126,7 @@ func (c *call) shellProgram() {
 		return
 	}
 	if len(c.args) > 0 && !c.flag("-s") {
-		d.sc.params, d.sc.args, d.sc.name = c.args[1:], true, c.args[0].s
+		d.sc.params, d.sc.args, d.sc.name = positional(c.args[1:]), true, c.args[0].s
 		if c.args[0].s == "-" {
 			c.stdinShell()
 			return
@@ -158,10 +141,13 @@ func (c *call) shellProgram() {
 // stdinShell walks a known standard input as shell text.
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
+		if c.w.fromFile || c.w.fed != "" {
+			c.opaque = "runs a text known only when it runs"
+		}
 		return
 	}
 	d := c.inner(c.name)
-	d.sc.params, d.sc.args = c.args, true
+	d.sc.params, d.sc.args = positional(c.args), true
 	text := *c.w.stdin
 	d.stdin, d.fed = nil, ""
 	d.text(text)
@@ -341,103 +327,6 @@ func (c *call) afterSub(subs ...string) {
 			c.runs(argv)
 		}
 		return
-	}
-}
-
-// dockerValues are options of docker run and exec that take a value.
-var dockerValues = set(`-v --volume -e --env -p --publish -w --workdir -u --user --name --network --net --entrypoint -h --hostname
- -l --label --mount --device --cap-add --cap-drop --security-opt --env-file --add-host --dns --cpus -m --memory --pid --ipc --uts
- --userns --gpus --platform --restart --ulimit --tmpfs --log-driver --log-opt --shm-size --volumes-from --runtime --pull
- --cidfile --ip --link --expose --group-add --stop-signal --stop-timeout --detach-keys -a --attach --cgroupns --cpu-shares --cpuset-cpus
- --health-cmd --health-interval --annotation --index -f --file --project-name --profile`)
-
-// container follows docker run IMAGE CMD… and docker exec NAME CMD….
-func (c *call) container() {
-	args := c.args
-	if len(args) > 0 && (args[0].s == "compose" || args[0].s == "container") {
-		args = args[1:]
-	}
-	if len(args) < 2 || args[0].s != "run" && args[0].s != "exec" && args[0].s != "create" {
-		return
-	}
-	args = args[1:]
-	var entry word
-	f := &c.w.in.facts.Cmds[c.at]
-	for len(args) > 0 && strings.HasPrefix(args[0].s, "-") {
-		name, val, has := strings.Cut(args[0].s, "=")
-		used := 1
-		if dockerValues[name] && !has && len(args) > 1 {
-			val, used = args[1].s, 2
-		}
-		f.Flags = addFlags(f.Flags, name)
-		switch name {
-		case "-v", "--volume":
-			if host, _, ok := strings.Cut(val, ":"); ok && strings.ContainsAny(host, "/~.") {
-				c.writes(word{s: host})
-			}
-		case "--mount":
-			for _, kv := range strings.Split(val, ",") {
-				if k, v, ok := strings.Cut(kv, "="); ok && (k == "source" || k == "src") && strings.HasPrefix(v, "/") {
-					c.writes(word{s: v})
-				}
-			}
-		case "--entrypoint":
-			entry = word{s: val}
-		case "--device":
-			host, _, _ := strings.Cut(val, ":")
-			c.writes(word{s: host})
-		}
-		args = args[used:]
-	}
-	if len(args) < 1 {
-		return
-	}
-	argv := args[1:]
-	if entry.s != "" {
-		argv = append([]word{entry}, argv...)
-	}
-	if len(argv) > 0 {
-		d := c.inner(c.name)
-		d.sc.set("PWD", unknowable)
-		d.run(simple{argv: argv, pos: -1})
-	}
-}
-
-// addFlags adds an option to flags in the form rules see.
-func addFlags(flags []string, name string) []string {
-	names := []string{name}
-	if len(name) > 2 && name[1] != '-' {
-		for _, r := range name[1:] {
-			names = append(names, "-"+string(r))
-		}
-	}
-	for _, n := range names {
-		if !slices.Contains(flags, n) {
-			flags = append(flags, n)
-		}
-	}
-	slices.Sort(flags)
-	return flags
-}
-
-// kubectl follows kubectl exec POD -- CMD… and kubectl run NAME -- CMD….
-func (c *call) kubectl() {
-	if len(c.args) == 0 {
-		return
-	}
-	if s := c.args[0].s; s != "exec" && s != "run" && s != "debug" {
-		return
-	}
-	for i, a := range c.s.argv {
-		if a.s == "--" && i+1 < len(c.s.argv) {
-			d := c.inner(c.name)
-			d.sc.set("PWD", unknowable)
-			d.run(simple{argv: c.s.argv[i+1:], pos: -1})
-			return
-		}
-	}
-	if c.args[0].s == "exec" && len(c.args) > 2 {
-		c.runs(c.args[2:])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/tester"
 	"github.com/stretchr/testify/assert"
@@ -30,7 +31,7 @@ func TestPlainOPATestPasses(t *testing.T) {
 	t.Parallel()
 	modules, store, err := tester.Load([]string{filepath.Join("..", "..", "policies")}, nil)
 	require.NoError(t, err)
-	results, err := tester.NewRunner().SetStore(store).SetModules(modules).RunTests(context.Background(), nil)
+	results, err := tester.NewRunner().SetTimeout(time.Minute).SetStore(store).SetModules(modules).RunTests(context.Background(), nil)
 	require.NoError(t, err)
 	n := 0
 	for r := range results {

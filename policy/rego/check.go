@@ -25,7 +25,7 @@ func Check(ctx context.Context, layers ...Layer) error {
 // Test runs the Rego tests and the input/expected folders of the last layer, or
 // of the built-in one when there is no layer.
 func Test(ctx context.Context, layers ...Layer) (TestReport, error) {
-	e, err := Load(ctx, Options{Layers: layers, SkipTests: true})
+	e, err := Load(ctx, Options{Layers: layers, SkipTests: true, builtinTests: len(layers) == 0})
 	if err != nil {
 		return TestReport{}, err
 	}

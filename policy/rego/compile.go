@@ -26,8 +26,9 @@ type generation struct {
 	rules    []RuleInfo
 	byID     map[string]RuleInfo
 	store    storage.Store
-	query    oparego.PreparedEvalQuery
-	trusted  []bool // by query variable: the rule set may grant, not only take
+	txn      storage.Transaction                  // one read for all evaluations: the store is never written
+	queries  map[string]oparego.PreparedEvalQuery // by unit
+	trusted  []bool                               // by query variable: the rule set may grant, not only take
 	revision string
 }
 
@@ -116,7 +117,7 @@ func (g *generation) prepare(ctx context.Context) error {
 	for _, s := range g.sources {
 		for _, m := range s.modules {
 			if !m.test {
-				modules[m.file] = m.ast
+				modules[m.file] = split(m.ast)
 			}
 		}
 	}
@@ -135,22 +136,28 @@ func (g *generation) prepare(ctx context.Context) error {
 		g.byID[r.ID] = r
 	}
 	g.store = inmem.NewFromObjectWithOpts(doc, inmem.OptReturnASTValuesOnRead(true), inmem.OptRoundTripOnWrite(false))
-	query, err := oparego.New(
-		oparego.Query(g.entry()),
-		oparego.Compiler(compiler),
-		oparego.Store(g.store),
-		oparego.StrictBuiltinErrors(true),
-	).PrepareForEval(ctx)
-	if err != nil {
+	if g.txn, err = g.store.NewTransaction(ctx); err != nil {
 		return fmt.Errorf("prepare the policy: %w", err)
 	}
-	g.query = query
+	g.queries = map[string]oparego.PreparedEvalQuery{}
+	packages := g.packages()
+	for unit, set := range map[string]string{unitCall: callHit, unitCmd: cmdHit} {
+		query, err := oparego.New(
+			oparego.Query(entry(compiler, packages, set)),
+			oparego.Compiler(compiler),
+			oparego.Store(g.store),
+			oparego.StrictBuiltinErrors(true),
+		).PrepareForEval(ctx)
+		if err != nil {
+			return fmt.Errorf("prepare the policy: %w", err)
+		}
+		g.queries[unit] = query
+	}
 	return nil
 }
 
-// entry is the one query: the hit set of every package. A partial set is always
-// defined, so the conjunction is too.
-func (g *generation) entry() string {
+// packages lists the packages that have a hit set, and fills trusted.
+func (g *generation) packages() []string {
 	owner := ownerOf(g.sources)
 	trust := map[string]bool{}
 	for _, s := range g.sources {
@@ -159,7 +166,7 @@ func (g *generation) entry() string {
 				continue
 			}
 			for _, r := range m.ast.Rules {
-				if r.Head.Name.String() == "hit" {
+				if r.Head.Name.String() == cmdHit {
 					trust[m.ast.Package.Path.String()] = s.layer == builtin || s.layer == owner
 				}
 			}
@@ -170,15 +177,25 @@ func (g *generation) entry() string {
 		packages = append(packages, p)
 	}
 	sort.Strings(packages)
-	var b strings.Builder
-	for i, p := range packages {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "h%d = %s.hit", i, p)
+	for _, p := range packages {
 		g.trusted = append(g.trusted, trust[p])
 	}
-	return b.String()
+	return packages
+}
+
+// entry is the query of one unit: the sets of every package that has one. A
+// partial set is always defined, so the conjunction is too.
+func entry(c *ast.Compiler, packages []string, set string) string {
+	var sets []string
+	for i, p := range packages {
+		if ref, err := ast.ParseRef(p + "." + set); err == nil && len(c.GetRulesExact(ref)) > 0 {
+			sets = append(sets, fmt.Sprintf("h%d = %s", i, ref))
+		}
+	}
+	if len(sets) == 0 {
+		return "true"
+	}
+	return strings.Join(sets, "; ")
 }
 
 // document is the data as rules see it.

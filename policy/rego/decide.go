@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	oparego "github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"sallyport/policy"
 	"sallyport/sandbox"
@@ -43,19 +44,28 @@ type obligations struct {
 
 // decision evaluates the call and each of its commands, and joins what fired.
 func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, f policy.Facts, opts ...oparego.EvalOption) (policy.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	stop := topdown.NewCancel()
+	defer context.AfterFunc(ctx, stop.Cancel)()
+	defer time.AfterFunc(patience, stop.Cancel).Stop()
+	opts = append(opts, oparego.EvalExternalCancel(stop), oparego.EvalTransaction(g.txn))
 	in := newInput(c, f, g.data)
 	base := enc.items(reflect.ValueOf(in), make([][2]*ast.Term, 0, 12))
-	hits, err := g.evaluate(ctx, base, "", opts)
+	hits, err := g.evaluate(ctx, unitCall, base, "", opts)
 	if err != nil {
 		return policy.Decision{}, err
 	}
 	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
+	seen := map[int][]*ast.Term{} // by hash: a loop body walked twice is judged once
 	for _, cmd := range f.Cmds {
-		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))})
-		more, err := g.evaluate(ctx, input, cmd.Text, opts)
+		term := enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))
+		hash := term.Value.Hash()
+		if slices.ContainsFunc(seen[hash], term.Equal) {
+			continue
+		}
+		seen[hash] = append(seen[hash], term)
+		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, term})
+		more, err := g.evaluate(ctx, unitCmd, input, cmd.Text, opts)
 		if err != nil {
 			return policy.Decision{}, err
 		}
@@ -83,14 +93,14 @@ func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
 // evaluate runs the rules over one input. A failure that lies in the rules or
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
-func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, fmt.Errorf("judge the call: %w", ctx.Err())
-	}
-	opts = append([]oparego.EvalOption{oparego.EvalParsedInput(ast.NewObject(items...))}, opts...)
-	rs, err := g.query.Eval(ctx, opts...)
+func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+	opts = append(opts[:len(opts):len(opts)], oparego.EvalParsedInput(ast.NewObject(items...)))
+	// Without a way to end, the context costs the evaluator no goroutine; the
+	// external cancel ends it instead.
+	query := g.queries[unit]
+	rs, err := query.Eval(context.WithoutCancel(ctx), opts...)
 	switch {
-	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+	case ctx.Err() != nil:
 		return nil, fmt.Errorf("judge the call: %w", ctx.Err())
 	case err != nil:
 		return []fired{broken("policy.evaluation", text, "a policy rule failed: "+firstLine(err), "run `sallyport policy check`; the rule named there needs mending")}, nil
@@ -100,7 +110,11 @@ func (g *generation) evaluate(ctx context.Context, items [][2]*ast.Term, text st
 	var hits []fired
 	spoken := false // by a layer that may: silence is L3, and no other layer can end it
 	for i, trusted := range g.trusted {
-		set, ok := rs[0].Bindings[fmt.Sprintf("h%d", i)].([]any)
+		bound, there := rs[0].Bindings["h"+strconv.Itoa(i)]
+		if !there {
+			continue
+		}
+		set, ok := bound.([]any)
 		if !ok {
 			return []fired{broken("policy.shape", text, "a rule set is not a set", "write `hit contains …`")}, nil
 		}
@@ -127,6 +141,11 @@ func broken(id, text, reason, remedy string) fired {
 // read turns one element of a hit set into a rule that fired. What the element
 // does not say comes from the rule's METADATA; what nobody says is L3.
 func (g *generation) read(element any, text string, trusted bool) fired {
+	if id, ok := element.(string); ok {
+		if info, known := g.byID[id]; known {
+			return info.fired(text, trusted)
+		}
+	}
 	m, ok := element.(map[string]any)
 	if !ok {
 		return broken("policy.shape", text, "a rule yields something that is not an object", "yield {id, tier, reason, remedy}")
@@ -136,10 +155,7 @@ func (g *generation) read(element any, text string, trusted bool) fired {
 	if !known {
 		return broken("policy.shape", text, fmt.Sprintf("a rule yields the id %q, which no METADATA has", id), "yield the id of the METADATA")
 	}
-	h := fired{
-		RuleHit: policy.RuleHit{ID: id, Tier: info.Tier, Verdict: info.Verdict, Reason: info.Reason, Remedy: info.Remedy, Cmd: text},
-		trusted: trusted, explicit: info.explicit,
-	}
+	h := info.fired(text, trusted)
 	if t, ok := m["tier"].(string); ok {
 		if h.Tier.UnmarshalText([]byte(t)) != nil {
 			h.Tier = policy.L3
@@ -161,15 +177,28 @@ func (g *generation) read(element any, text string, trusted bool) fired {
 		h.Remedy = s
 	}
 	if o, ok := m["obligations"]; ok {
-		raw, err := json.Marshal(o)
-		if err == nil {
-			err = json.Unmarshal(raw, &h.obliges)
-		}
-		if err != nil {
+		var err error
+		if h.obliges, err = readObligations(o); err != nil {
 			return broken("policy.shape", text, fmt.Sprintf("the obligations of %s cannot be read: %v", id, err), "see docs/policy.md for their form")
 		}
 	}
 	return h
+}
+
+// fired is a rule that says what its METADATA says.
+func (r RuleInfo) fired(text string, trusted bool) fired {
+	return fired{
+		RuleHit: policy.RuleHit{ID: r.ID, Tier: r.Tier, Verdict: r.Verdict, Reason: r.Reason, Remedy: r.Remedy, Cmd: text},
+		obliges: r.obliges, trusted: trusted, explicit: r.explicit,
+	}
+}
+
+func readObligations(v any) (o obligations, err error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return o, err
+	}
+	return o, json.Unmarshal(raw, &o)
 }
 
 // relaxed lowers the hits that the machine's owner called noisy.

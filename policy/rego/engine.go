@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,8 @@ type Options struct {
 	// SkipTests leaves out the tests of the layers (not the invariants). The
 	// built-in tests ran when the program was built.
 	SkipTests bool
+
+	builtinTests bool // parse the tests of the built-in rules too
 }
 
 // Engine judges calls. Its methods may be called concurrently.
@@ -29,6 +32,7 @@ type Engine struct {
 	options Options
 	reader  reader
 	encode  *encoder
+	base    source // the built-in layer, which never changes
 	current atomic.Pointer[generation]
 
 	loaded string     // fingerprint of the files before Load read them
@@ -47,6 +51,15 @@ func Load(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{options: o, reader: r, encode: newEncoder(Input{})}
+	if e.base, err = collect(Layer{Name: builtin, FS: policies.FS}); err != nil {
+		return nil, err
+	}
+	if !o.builtinTests {
+		e.base.names = slices.DeleteFunc(e.base.names, isTest)
+	}
+	if err := e.reader.parse(&e.base); err != nil {
+		return nil, err
+	}
 	e.loaded = e.fingerprint()
 	sources, err := e.read()
 	if err != nil {
@@ -72,9 +85,9 @@ func (e *Engine) Held() []Held { return *e.held.Load() }
 
 // read reads all layers, the built-in one first.
 func (e *Engine) read() ([]source, error) {
-	sources := make([]source, 0, len(e.options.Layers)+1)
+	sources := append(make([]source, 0, len(e.options.Layers)+1), e.base)
 	held := []Held{}
-	for _, l := range append([]Layer{{Name: builtin, FS: policies.FS}}, e.options.Layers...) {
+	for _, l := range e.options.Layers {
 		s, err := collect(l)
 		if err != nil {
 			return nil, err

@@ -78,7 +78,8 @@ type Touch struct {
 // CmdHas is Has for one command.
 type CmdHas struct {
 	Writes    bool `json:"writes"`
-	Guards    bool `json:"guards"` // a path it reads or writes bears a guard
+	Guards    bool `json:"guards"`  // a path it reads or writes bears a guard
+	Outside   bool `json:"outside"` // a path it reads lies outside the workspace
 	Redirects bool `json:"redirects"`
 	Assigns   bool `json:"assigns"`
 	Patterns  bool `json:"patterns"`
@@ -117,6 +118,7 @@ func newCommand(c policy.Cmd, d *policy.Data) *Command {
 		switch {
 		case op == opExec || !sandbox.Op(op).Writes():
 			out.Reads = append(out.Reads, t)
+			out.Has.Outside = out.Has.Outside || t.Scope == policy.ScopeOutside
 		case !quiet(path):
 			out.Writes = append(out.Writes, t)
 		default:

@@ -87,7 +87,7 @@ func (l list) check(doc *yaml.Node) error {
 		}
 	}
 	globs := map[string][]string{
-		"protected_branches": l.data.ProtectedBranches, "protected_paths": l.data.ProtectedPaths, "hidden_paths": l.data.HiddenPaths,
+		"protected_branches": l.data.ProtectedBranches, "protected_paths": l.data.ProtectedPaths, "hidden_paths": l.data.HiddenPaths, "sensitive_paths": l.data.SensitivePaths, "build_files": l.data.BuildFiles,
 	}
 	for g, list := range l.data.Guards {
 		globs["guards/"+string(g)] = list

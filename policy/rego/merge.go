@@ -10,7 +10,7 @@ import (
 
 // merge joins the lists of all layers, strongest first. What tightens (patterns,
 // guards, protected and hidden paths, protected branches, limits, agents) is
-// joined from every layer. What widens (allowed hosts, registries, program classes, tools,
+// joined from every layer. What widens (allowed hosts, build files, registries, program classes, tools,
 // presets, relax, shadow) is taken from the built-in layer and the owner of the
 // machine: the administrator, or the user when there is no administrator. Any
 // other layer that says it is refused, but for allowed_hosts, where it narrows.
@@ -19,7 +19,7 @@ func merge(sources []source) (*policy.Data, error) {
 		Guards: map[policy.Guard][]string{}, Programs: map[string]string{}, ToolKinds: map[string]string{},
 		Registries: map[string][]sandbox.Endpoint{},
 		Presets:    map[string]policy.Preset{}, Agents: map[string]policy.AgentPolicy{},
-		Patterns: []policy.Pattern{}, ProtectedBranches: []string{}, ProtectedPaths: []string{}, HiddenPaths: []string{},
+		Patterns: []policy.Pattern{}, ProtectedBranches: []string{}, ProtectedPaths: []string{}, HiddenPaths: []string{}, SensitivePaths: []string{}, BuildFiles: []string{},
 		AllowedHosts: []sandbox.Endpoint{}, Relax: []policy.Relax{}, Shadow: []string{},
 	}
 	owner := ownerOf(sources)
@@ -64,6 +64,7 @@ func tighten(d *policy.Data, l list, owner bool) error {
 	d.ProtectedBranches = join(d.ProtectedBranches, l.data.ProtectedBranches)
 	d.ProtectedPaths = join(d.ProtectedPaths, l.data.ProtectedPaths)
 	d.HiddenPaths = join(d.HiddenPaths, l.data.HiddenPaths)
+	d.SensitivePaths = join(d.SensitivePaths, l.data.SensitivePaths)
 	for name, a := range l.data.Agents {
 		before, ok := d.Agents[name]
 		if !ok && !owner {
@@ -78,6 +79,7 @@ func tighten(d *policy.Data, l list, owner bool) error {
 
 // widen takes what may make policy looser.
 func widen(d *policy.Data, l list) {
+	d.BuildFiles = join(d.BuildFiles, l.data.BuildFiles)
 	for p, class := range l.data.Programs {
 		d.Programs[p] = class
 	}
@@ -102,7 +104,7 @@ func widen(d *policy.Data, l list) {
 // narrow refuses what would widen, and keeps of the allowed hosts only those
 // the layer names too, when it names any.
 func narrow(d *policy.Data, l list) error {
-	for _, key := range []string{"programs", "registries", "tool_kinds", "presets", "relax", "shadow"} {
+	for _, key := range []string{"build_files", "programs", "registries", "tool_kinds", "presets", "relax", "shadow"} {
 		if line, ok := l.keys[key]; ok {
 			return fmt.Errorf("%s:%d: %s can loosen the policy and is read from the administrator's layer only (or the user's, where there is no administrator); write a rule instead", l.file, line, key)
 		}

@@ -26,6 +26,7 @@ type RuleInfo struct {
 	Reads []string `json:"reads"`
 
 	explicit bool // the verdict stands in METADATA
+	obliges  obligations
 }
 
 // verdictOf is what a tier means where nobody says more.
@@ -103,6 +104,9 @@ func ruleInfo(layer, file string, r *ast.Rule) (RuleInfo, error) {
 		info.explicit = true
 		problem = info.Verdict.UnmarshalText([]byte(v))
 	}
+	if o, ok := a.Custom["obligations"]; ok && problem == nil {
+		info.obliges, problem = readObligations(o)
+	}
 	return info, problem
 }
 
@@ -110,7 +114,7 @@ func ruleInfo(layer, file string, r *ast.Rule) (RuleInfo, error) {
 func learnReads(infos []RuleInfo, c *ast.Compiler) {
 	for _, m := range c.Modules {
 		for _, r := range m.Rules {
-			if r.Head.Name.String() != "hit" || r.Location == nil {
+			if name := r.Head.Name.String(); name != cmdHit && name != callHit || r.Location == nil {
 				continue
 			}
 			at := fmt.Sprintf("%s:%d", r.Location.File, r.Location.Row)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -22,6 +24,8 @@ type Layer struct {
 	// of its rules and lists: an agent may write into a project's folder, and a
 	// person must have seen what it says.
 	Accepted func(digest string) bool
+	// Signature, when set, takes the layer from a signed bundle only.
+	Signature *Signature
 }
 
 // layerName is what a layer may be called; its packages bear the name.
@@ -63,7 +67,32 @@ func collect(l Layer) (source, error) {
 	if l.FS == nil {
 		return s, nil
 	}
+	var err error
+	if l.Signature != nil {
+		s.files, err = unbundle(l)
+	} else {
+		s.files, err = loose(l)
+	}
+	if err != nil {
+		return source{}, err
+	}
+	s.names = slices.Sorted(maps.Keys(s.files))
 	decides, all := sha256.New(), sha256.New()
+	for _, p := range s.names {
+		fmt.Fprintf(all, "file %s %d\n%s", p, len(s.files[p]), s.files[p])
+		if !isTest(p) {
+			fmt.Fprintf(decides, "file %s %d\n%s", p, len(s.files[p]), s.files[p])
+		}
+	}
+	s.digest = hex.EncodeToString(decides.Sum(nil))
+	s.stamp = hex.EncodeToString(all.Sum(nil))
+	return s, nil
+}
+
+// loose lists the files of a layer that is a folder. A folder that does not
+// exist is an empty layer.
+func loose(l Layer) (map[string][]byte, error) {
+	files := map[string][]byte{}
 	err := fs.WalkDir(l.FS, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -77,25 +106,16 @@ func collect(l Layer) (source, error) {
 		if ext := path.Ext(p); ext != ".rego" && ext != ".yaml" && ext != ".yml" {
 			return nil
 		}
-		text, err := readBounded(l.FS, p)
-		if err != nil {
-			return err
-		}
-		s.files[p] = text
-		s.names = append(s.names, p)
-		fmt.Fprintf(all, "file %s %d\n%s", p, len(text), text)
-		if !strings.HasSuffix(p, "_test.rego") {
-			fmt.Fprintf(decides, "file %s %d\n%s", p, len(text), text)
-		}
-		return nil
+		files[p], err = readBounded(l.FS, p)
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return source{}, fmt.Errorf("read the policy layer %q: %w", l.Name, err)
+		return nil, fmt.Errorf("read the policy layer %q: %w", l.Name, err)
 	}
-	s.digest = hex.EncodeToString(decides.Sum(nil))
-	s.stamp = hex.EncodeToString(all.Sum(nil))
-	return s, nil
+	return files, nil
 }
+
+func isTest(file string) bool { return strings.HasSuffix(file, "_test.rego") }
 
 // parse fills the modules and lists. All its errors name file and line.
 func (r reader) parse(s *source) error {
@@ -153,7 +173,7 @@ func (r reader) add(s *source, p string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	s.modules = append(s.modules, module{file: file, ast: m, test: strings.HasSuffix(p, "_test.rego")})
+	s.modules = append(s.modules, module{file: file, ast: m, test: isTest(p)})
 	return nil
 }
 

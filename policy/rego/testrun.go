@@ -14,7 +14,7 @@ import (
 )
 
 // testPatience is how long one Rego test may take.
-const testPatience = 10 * time.Second
+const testPatience = time.Minute
 
 // TestReport is the outcome of a layer's Rego tests.
 type TestReport struct {

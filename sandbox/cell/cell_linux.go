@@ -25,11 +25,8 @@ func Cell() error {
 	conn := inherited()
 	var spec Spec
 	fds, err := conn.Receive(&spec)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
 	if err != nil {
-		return fmt.Errorf("read the spec: %w", err)
+		return hungUp(fmt.Errorf("read the spec: %w", err))
 	}
 	s := &site{spec: spec, listener: -1}
 	for _, fd := range fds {
@@ -55,11 +52,8 @@ func Cell() error {
 	}
 	var run Run
 	stdio, err := conn.Receive(&run)
-	if errors.Is(err, io.EOF) {
-		return nil // an unused warm cell
-	}
-	if err != nil {
-		return fmt.Errorf("read the command: %w", err)
+	if err != nil { // an unused warm cell ends here
+		return hungUp(fmt.Errorf("read the command: %w", err))
 	}
 	if s.spec.Flags&unix.CLONE_NEWPID != 0 {
 		return hungUp(conn.Send(s.run(run, stdio)))
@@ -76,9 +70,9 @@ func Cell() error {
 	return hungUp(conn.Send(exit))
 }
 
-// hungUp drops the error that says the daemon is gone: that is no failure.
+// hungUp drops the errors that say the daemon is gone: that is no failure.
 func hungUp(err error) error {
-	if errors.Is(err, unix.EPIPE) {
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		return nil
 	}
 	return err

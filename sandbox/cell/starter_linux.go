@@ -2,7 +2,7 @@ package cell
 
 import (
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -36,11 +36,8 @@ func Starter() error {
 	for {
 		var req Clone
 		fds, err := conn.Receive(&req)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return hungUp(err)
 		}
 		reply := Cloned{ID: req.ID}
 		pidfd := -1
@@ -57,7 +54,7 @@ func Starter() error {
 			unix.Close(pidfd)
 		}
 		if err != nil {
-			return err
+			return hungUp(err)
 		}
 	}
 }
@@ -80,6 +77,18 @@ func clone(req Clone, socket int) (pid, pidfd int, err error) {
 		sys.GidMappingsEnableSetgroups = os.Geteuid() == 0
 		sys.AmbientCaps = setupCaps
 	}
+	if req.Into != "" {
+		fd, err := unix.Open(req.Into, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return 0, -1, fmt.Errorf("open the control group %s: %w", req.Into, err)
+		}
+		defer unix.Close(fd)
+		sys.UseCgroupFD, sys.CgroupFD = true, fd
+	}
+	defer enter(req.Leave)
+	if err := enter(req.Enter); err != nil {
+		return 0, -1, err
+	}
 	devnull := null.Fd()
 	pid, err = syscall.ForkExec("/proc/self/exe", []string{"sallyport-cell", CellCommand}, &syscall.ProcAttr{
 		Files: []uintptr{devnull, devnull, 2, uintptr(socket)},
@@ -89,6 +98,18 @@ func clone(req Clone, socket int) (pid, pidfd int, err error) {
 		Sys: sys,
 	})
 	return pid, pidfd, err
+}
+
+// enter moves this thread, and so the child it clones next, into v1 control
+// groups. Moving a process that already runs takes 7 ms, because the kernel
+// waits for all others to notice; a thread that moves itself takes 0.03 ms.
+func enter(groups []string) error {
+	for _, g := range groups {
+		if err := os.WriteFile(g+"/tasks", []byte("0"), 0); err != nil {
+			return fmt.Errorf("enter the control group: %w", err)
+		}
+	}
+	return nil
 }
 
 // census knows the cells, so that the starter can tell them from orphans.

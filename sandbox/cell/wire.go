@@ -26,6 +26,11 @@ type Clone struct {
 	// holds CLONE_NEWUSER.
 	UID int `json:"uid"`
 	GID int `json:"gid"`
+	// Into is the cell's control group in cgroup v2. In v1 Enter holds the
+	// group's folder in each hierarchy, and Leave where the starter itself is.
+	Into  string   `json:"into,omitempty"`
+	Enter []string `json:"enter,omitempty"`
+	Leave []string `json:"leave,omitempty"`
 }
 
 // Cloned answers Clone. On success a pidfd comes with it.

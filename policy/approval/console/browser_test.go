@@ -34,9 +34,12 @@ func chromium(t *testing.T) context.Context {
 	if err != nil {
 		t.Skip("no chromium on this machine: apt-get install chromium")
 	}
+	scratch, err := os.MkdirTemp("", "sp") // short: the browser makes a socket in it
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(scratch) })
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Env("TMPDIR="+scratch), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 	)...)
 	t.Cleanup(cancel)
@@ -129,7 +132,7 @@ func (f *fixture) story(t *testing.T) (deploy, edit approval.Request) {
 				{Rule: "danger.rm-rf", Severity: "high", Path: "deploy.sh", Line: 14, Text: `rm -rf "$TARGET"/`},
 			}}},
 			Files: []approval.Touch{{Op: "exec", Path: "deploy.sh"}, {Op: "read", Path: "сonfig/staging.yaml", Guard: policy.GuardConfig}},
-			Risk:  "It reaches the outside world and cannot be taken back from here.",
+			Risks: []string{"It reaches the outside world and cannot be taken back from here.", "It runs deploy.sh, which claude-code wrote itself."},
 		}
 	})
 	f.pass(2 * time.Minute)

@@ -255,7 +255,7 @@ func TestFreezeAndLift(t *testing.T) {
 	f := newFixture(t)
 	b := f.signIn(t, ann)
 	_, page := b.post(t, "/console/freeze", url.Values{})
-	require.Contains(t, page, "every agent is frozen")
+	require.Contains(t, page, "Every agent is frozen")
 	frozen, _ := f.desk.Frozen("x")
 	require.True(t, frozen)
 	_, page = b.post(t, "/console/lift", url.Values{"agent": {""}})
@@ -333,4 +333,32 @@ func TestEventsAreLive(t *testing.T) {
 		}
 	}
 	require.JSONEq(t, `{"kind":"approval.requested","request":"`+r.ID+`"}`, data)
+}
+
+func TestOneLoginHasSoManyStreams(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.signIn(t, ann)
+	for range 16 {
+		res, err := b.Get(f.url + "/console/events")
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+	}
+	status, _ := b.get(t, "/console/events")
+	require.Equal(t, http.StatusTooManyRequests, status)
+}
+
+func TestFreezeOneAgent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.ask(t)
+	b := f.signIn(t, ann)
+	_, page := b.get(t, "/console/requests/"+r.ID)
+	require.Contains(t, page, "Freeze this agent")
+	b.post(t, "/console/freeze", url.Values{"agent": {"claude-code"}})
+	frozen, _ := f.desk.Frozen("claude-code")
+	require.True(t, frozen)
+	frozen, _ = f.desk.Frozen("codex")
+	require.False(t, frozen)
 }

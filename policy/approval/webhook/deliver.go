@@ -83,6 +83,9 @@ func (h *Hook) queue(b *outbox, it item) {
 	case b.queue <- it:
 	default:
 		h.o.Log.Error("a webhook target holds up too many messages; one is dropped", "target", b.target.Name, "request", it.request.ID)
+		if h.o.Dropped != nil {
+			h.o.Dropped(b.target.Name, it.request.ID)
+		}
 	}
 }
 

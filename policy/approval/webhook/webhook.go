@@ -81,6 +81,10 @@ type Options struct {
 	Backoff time.Duration    // wait after the first failed attempt; then twice as long each time
 	Log     *slog.Logger     // nil: slog.Default
 
+	// Dropped, when set, is told of a message that was not queued because its
+	// target holds up too many.
+	Dropped func(target, request string)
+
 	// Redact is applied to every text before it leaves the machine; nil leaves
 	// texts as they are.
 	Redact func(string) string

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sallyport/audit"
+	"sallyport/policy"
+	"sallyport/policy/rego"
+	"sallyport/sandbox"
+)
+
+// rejudged is what another policy says of a recorded call.
+type rejudged struct {
+	Seq    audit.Seq `json:"seq"`
+	Call   string    `json:"call"`
+	Tool   string    `json:"tool"`
+	Change string    `json:"change"` // "same", "loosened", "tightened", "indeterminate"
+	Before string    `json:"before"`
+	After  string    `json:"after,omitempty"`
+	Rules  []string  `json:"rules,omitempty"` // that fire now
+}
+
+// rejudge judges a session's recorded facts by another policy. Nothing runs.
+func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
+	if !isDir(dir) {
+		return fmt.Errorf("judge by %s: no such folder", dir)
+	}
+	j, err := newJudge(cmd.Context(), []rego.Layer{layerIn(dir)})
+	if err != nil {
+		return err
+	}
+	list, failed := []rejudged{}, false
+	for _, s := range steps {
+		if s.Call.Decision == nil {
+			continue
+		}
+		r := j.again(cmd.Context(), s.Call)
+		list = append(list, r)
+		failed = failed || failOn != "" && r.Change == failOn
+	}
+	if wantsJSON(cmd) {
+		err = printJSON(cmd.OutOrStdout(), list)
+	} else {
+		for _, r := range list {
+			fmt.Fprintf(cmd.OutOrStdout(), "%6d  %-13s  %-14s %s → %s  %s\n", r.Seq, r.Change, r.Tool, r.Before, r.After, strings.Join(r.Rules, " "))
+		}
+	}
+	if err == nil && failed {
+		err = &exit{exitFailed, nil}
+	}
+	return err
+}
+
+// again judges one recorded call.
+func (j *judge) again(ctx context.Context, r audit.Record) rejudged {
+	out := rejudged{Seq: r.Seq, Call: r.Call, Tool: r.Tool, Change: "indeterminate", Before: r.Tier + " " + r.Verdict}
+	var facts policy.Facts
+	var action sandbox.Action
+	redacted := slices.ContainsFunc(r.Redacted, func(p string) bool { return strings.HasPrefix(p, "/facts") || strings.HasPrefix(p, "/action") })
+	if redacted || json.Unmarshal(r.Facts, &facts) != nil || json.Unmarshal(r.Action, &action) != nil {
+		return out
+	}
+	d := j.gate.Judge(ctx, policy.Call{
+		Phase: policy.PhaseCall, ID: r.Call, Tool: r.Tool, Args: r.Args, Action: action, Now: r.Time,
+		Agent:     policy.Agent{Name: r.Agent, User: r.User, Client: r.Client, Session: r.Session, MaxTier: policy.L3},
+		Workspace: policy.Workspace{Root: r.Workspace, Branch: r.Branch, Commit: r.Commit, Preset: "strict"},
+	}, facts)
+	out.After = d.Tier.String() + " " + d.Verdict.String()
+	for _, h := range d.Rules {
+		if h.Verdict == d.Verdict {
+			out.Rules = append(out.Rules, h.ID)
+		}
+	}
+	var was policy.Verdict
+	var tier policy.Tier
+	if was.UnmarshalText([]byte(r.Verdict)) != nil || tier.UnmarshalText([]byte(r.Tier)) != nil {
+		return out
+	}
+	switch {
+	case d.Verdict == was && d.Tier == tier:
+		out.Change = "same"
+	case d.Verdict > was || d.Verdict == was && d.Tier < tier:
+		out.Change = "loosened"
+	default:
+		out.Change = "tightened"
+	}
+	return out
+}
