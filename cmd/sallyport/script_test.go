@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,13 +34,24 @@ func TestMain(m *testing.M) {
 
 func build(dir string) error {
 	for _, p := range []struct{ cgo, name string }{{"1", "sallyport"}, {"0", "sallyport-cell"}} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, p.name), "../"+p.name)
+		args := []string{"build", "-o", filepath.Join(dir, p.name)}
+		if p.cgo == "1" && underRace() {
+			args = append(args, "-race")
+		}
+		cmd := exec.Command("go", append(args, "../"+p.name)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED="+p.cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", p.name, err, out)
 		}
 	}
 	return os.Chmod(dir, 0o755)
+}
+
+// underRace reports whether these tests run with the race detector; then the
+// program they drive does too.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
 }
 
 // TestScript runs each story in testdata/script with the real programs. Every
