@@ -280,6 +280,7 @@ func TestFullDiskRefusesBeforeItRuns(t *testing.T) {
 	require.NoError(t, err, text)
 	fill := filepath.Join(w.state, "fill")
 	_ = exec.Command("dd", "if=/dev/zero", "of="+fill, "bs=1M", "count=100").Run() // ends with ENOSPC
+	time.Sleep(1200 * time.Millisecond)                                            // the log looks at the disk once a second
 	text, err = w.run("exec", "--", "touch /tmp/ran; echo ran")
 	require.Error(t, err)
 	assert.Contains(t, text, "full")
