@@ -117,7 +117,7 @@ func waitOf(m *mcp.Meta) time.Duration {
 func denied(d policy.Decision) tools.Answer {
 	f := &tools.Failure{
 		Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable,
-		Msg:    "denied by policy (" + d.Tier.String() + "); nothing was run" + because(d),
+		Msg:    "denied by policy (" + d.Tier.String() + "); nothing was run" + because(d, true),
 		Remedy: remedy(d, "do the work another way, or ask a person to change the policy"),
 	}
 	return tools.Answer{Text: f.Text(), IsError: true, Failure: f}
@@ -136,13 +136,14 @@ func limited(v limits.Violation) tools.Answer {
 func deniedEffects(l landing) tools.Answer {
 	a := denied(l.decision)
 	f := *a.Failure
-	f.Msg = "the command ran, and what it changed is denied by policy; the workspace is untouched" + because(l.decision) +
+	f.Msg = "the command ran, and what it changed is denied by policy; the workspace is untouched" + because(l.decision, true) +
 		"\nchanges that were dropped: " + names(l.changes)
 	return tools.Answer{Text: f.Text(), IsError: true, Failure: &f}
 }
 
-// because lists the rules that fired, strictest first.
-func because(d policy.Decision) string {
+// because lists the rules that fired, strictest first, each with the command it
+// fired on where the agent wrote that.
+func because(d policy.Decision, commands bool) string {
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, r := range d.Rules {
@@ -151,7 +152,7 @@ func because(d policy.Decision) string {
 		}
 		seen[r.ID+r.Reason] = true
 		fmt.Fprintf(&b, "\n  %s [%s] %s", r.Tier, r.ID, r.Reason)
-		if r.Cmd != "" {
+		if commands && r.Cmd != "" {
 			fmt.Fprintf(&b, ": %s", r.Cmd)
 		}
 	}
@@ -167,15 +168,16 @@ func remedy(d policy.Decision, otherwise string) string {
 	return otherwise
 }
 
-// unsettled is the answer to a call that a person has not allowed.
-func unsettled(d policy.Decision, o approval.Outcome) (audit.Status, tools.Answer) {
+// unsettled is the answer to a call that a person has not allowed; commands as
+// in because.
+func unsettled(d policy.Decision, o approval.Outcome, commands bool) (audit.Status, tools.Answer) {
 	r := o.Request
 	f := &tools.Failure{Kind: tools.KindExecutionFailed}
 	status := audit.StatusDenied
 	switch o.State {
 	case approval.StatePending:
 		status, f.Class = audit.StatusPending, tools.Transient
-		f.Msg = fmt.Sprintf("pending: approval %s needed (%s); nothing was changed%s", r.ID, d.Tier, because(d))
+		f.Msg = fmt.Sprintf("pending: approval %s needed (%s); nothing was changed%s", r.ID, d.Tier, because(d, commands))
 		if len(o.Changed) > 0 {
 			f.Msg += "\nan earlier request like this one does not cover it; changed since: " + strings.Join(o.Changed, ", ")
 		}

@@ -219,7 +219,7 @@ func (s *Server) ask(ctx context.Context, c *call, landing *landing) error {
 	if out.State == approval.StateApproved {
 		return nil
 	}
-	c.status, c.answer = unsettled(c.decision, out)
+	c.status, c.answer = unsettled(c.decision, out, !c.planned())
 	return errStopped
 }
 

@@ -26,6 +26,9 @@ func (s *Server) request(c *call, l *landing) approval.Ask {
 	}
 	sub, show := approval.Describe(judged, facts, c.decision)
 	sub.Schema = schemaOf(c.tool)
+	if c.planned() { // the agent's own words say it better than the hardened command line
+		show.Summary = c.tool.Name + ": " + string(c.args.Canonical())
+	}
 	d := &differ{}
 	if ws, err := sandbox.OpenWorkspace(c.peer.Workspace); err != nil {
 		d.cut = append(d.cut, "no diff: "+err.Error())
@@ -42,6 +45,9 @@ func (s *Server) request(c *call, l *landing) approval.Ask {
 	show.Cut = append(show.Cut, d.cut...)
 	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id, Preset: c.peer.Preset}
 }
+
+// planned reports whether a tool, not the agent, wrote the command.
+func (c *call) planned() bool { return c.action.Exec != nil && c.tool.Name != "run_command" }
 
 // schemaOf identifies the form of a tool's arguments.
 func schemaOf(t tools.Tool) string {

@@ -278,12 +278,10 @@ func (d *demo) refusals() error {
 	if _, err := d.call("denied", "run_command", map[string]any{"command": "git push --force origin main"}, 6); err != nil {
 		return err
 	}
-	d.title("A script that hides rm -rf / is stopped when it is written …")
+	d.title("A script that hides rm -rf / waits for a person when it is written …")
 	script := "#!/bin/sh\nd=/\nrm -r -f $d\n"
-	if _, err := d.call("denied", "write_file", map[string]any{"path": "scripts/tidy.sh", "content": script}, 6); err != nil {
-		if _, err = d.call("pending", "write_file", map[string]any{"path": "scripts/tidy.sh", "content": script}, 6); err != nil {
-			return err
-		}
+	if _, err := d.call("pending", "write_file", map[string]any{"path": "scripts/tidy.sh", "content": script}, 6); err != nil {
+		return err
 	}
 	d.title("… and one that lay in the repository is stopped when it is run")
 	_, err := d.call("denied", "run_command", map[string]any{"command": "sh scripts/clean.sh"}, 6)
