@@ -77,6 +77,11 @@ bench: build ## measure side by side with peers; a table, and build/bench.json
 conformance: build ## the MCP conformance suite (npm) against the real transports
 	@.ci/conformance
 
+.PHONY: score
+score: build ## detection per class of evasion; with CORPORA=dir also tiers and verdicts of its *.jsonl
+	@go test ./policy/inspect -count=1 -run 'TestEvasions$$|TestFourPatterns' -v | grep -E 'cases:|^ok|^FAIL'
+	@for f in $(CORPORA:%=%/*.jsonl); do echo "$$f"; bin/sallyport policy score $$f | sed -n '1,8p'; done
+
 .PHONY: soak
 soak: deps ## 30,000 open sessions and 64 busy agents, on loopback, with figures
 	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -run HalfOpen -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m

@@ -36,7 +36,12 @@ type config struct {
 	// Policy names folders of Rego and data that tighten the built-in rules.
 	Policy struct {
 		Administrator string `yaml:"administrator"`
-		User          string `yaml:"user"`
+		// AdministratorKey is a PEM public key: the administrator's folder then
+		// holds one bundle.tar.gz signed with it (opa build --signing-key), by
+		// AdministratorAlgorithm ("RS256" by default).
+		AdministratorKey       string `yaml:"administrator_key"`
+		AdministratorAlgorithm string `yaml:"administrator_algorithm"`
+		User                   string `yaml:"user"`
 	} `yaml:"policy"`
 	// Console is the approvals page; it listens on loopback only, on any free port
 	// unless one is named.

@@ -85,7 +85,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
-	if d.judges, err = newJudges(ctx, p, c); err != nil {
+	if d.judges, err = newJudges(ctx, p, c, authorIn(d.log)); err != nil {
 		return nil, err
 	}
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
@@ -129,6 +129,23 @@ func deskRecord(e approval.Event) audit.Record {
 		r.Person = e.Person.String()
 	}
 	return r
+}
+
+// authorIn looks a file's author up in the log: the newest call that left this
+// content.
+func authorIn(log *audit.Log) authorOf {
+	return func(workspace, path, sha256 string) (author string) {
+		most := 50 // of calls that name the path; an older author is nobody
+		_ = log.Select(context.Background(), audit.Filter{Path: path, Kind: audit.KindOutcome, Newest: true, Limit: most}, func(r audit.Record) bool {
+			for _, c := range r.Changes {
+				if r.Workspace == workspace && c.Path == path && c.After == sha256 {
+					author = r.Agent + "/" + r.Session
+				}
+			}
+			return author == ""
+		})
+		return author
+	}
 }
 
 // event appends a record of something that happened to the daemon itself.

@@ -87,7 +87,7 @@ func checkUp(cmd *cobra.Command) (checkup, error) {
 		return checkup{}, fmt.Errorf("prepare the sandbox: %w", err)
 	}
 	defer r.Close()
-	_, policyErr := newJudges(cmd.Context(), p, c)
+	_, policyErr := newJudges(cmd.Context(), p, c, nil)
 	return examine(cmd.Context(), r, policyErr), nil
 }
 

@@ -21,15 +21,20 @@ type judge struct {
 	gate   *policy.Gate
 }
 
-func newJudge(ctx context.Context, layers []rego.Layer) (*judge, error) {
+// authorOf tells which agent and session wrote a file's content through the
+// tools; "" for nobody known.
+type authorOf func(workspace, path, sha256 string) string
+
+func newJudge(ctx context.Context, layers []rego.Layer, author authorOf) (*judge, error) {
 	engine, err := rego.Load(ctx, rego.Options{Layers: layers})
 	if err != nil {
 		return nil, fmt.Errorf("load the policy: %w", err)
 	}
 	inspector := inspect.New(inspect.Options{
-		Data:  engine.Data,
-		Files: func(root string) (inspect.Files, error) { return reader(root), nil },
-		Path:  sandbox.SearchPath(),
+		Data:   engine.Data,
+		Author: author,
+		Files:  func(root string) (inspect.Files, error) { return reader(root), nil },
+		Path:   sandbox.SearchPath(),
 	})
 	return &judge{engine: engine, gate: &policy.Gate{Inspector: inspector, Decider: engine}}, nil
 }
@@ -51,7 +56,15 @@ func layersOf(p place, c config) ([]rego.Layer, error) {
 		if !isDir(l.dir) {
 			return nil, fmt.Errorf("open the %s policy: %s is not a folder", l.name, l.dir)
 		}
-		layers = append(layers, rego.Layer{Name: l.name, FS: os.DirFS(l.dir)})
+		layer := rego.Layer{Name: l.name, FS: os.DirFS(l.dir)}
+		if l.name == "administrator" && c.Policy.AdministratorKey != "" {
+			pem, err := os.ReadFile(c.Policy.AdministratorKey)
+			if err != nil {
+				return nil, fmt.Errorf("read policy.administrator_key: %w", err)
+			}
+			layer.Signature = &rego.Signature{PublicKey: string(pem), Algorithm: c.Policy.AdministratorAlgorithm}
+		}
+		layers = append(layers, layer)
 	}
 	return layers, nil
 }
@@ -69,6 +82,7 @@ type judges struct {
 	layers   []rego.Layer
 	accepted *accepted
 	watch    func(*rego.Engine) // follows an engine's files
+	author   authorOf
 
 	mu      sync.Mutex
 	project map[string]*judge
@@ -78,18 +92,18 @@ type judges struct {
 // counts once a person has accepted it.
 const projectDir = ".sallyport/policy"
 
-func newJudges(ctx context.Context, p place, c config) (*judges, error) {
+func newJudges(ctx context.Context, p place, c config, author authorOf) (*judges, error) {
 	layers, err := layersOf(p, c)
 	if err != nil {
 		return nil, err
 	}
-	base, err := newJudge(ctx, layers)
+	base, err := newJudge(ctx, layers, author)
 	if err != nil {
 		return nil, err
 	}
 	return &judges{
 		base: base, layers: layers, accepted: &accepted{file: filepath.Join(p.state, "accepted-policies.json")},
-		watch: func(*rego.Engine) {}, project: map[string]*judge{},
+		watch: func(*rego.Engine) {}, author: author, project: map[string]*judge{},
 	}, nil
 }
 
@@ -117,7 +131,7 @@ func (j *judges) of(ctx context.Context, root string) (*judge, error) {
 	if one := j.project[root]; one != nil {
 		return one, nil
 	}
-	one, err := newJudge(ctx, append(j.layers[:len(j.layers):len(j.layers)], j.projectLayer(root)))
+	one, err := newJudge(ctx, append(j.layers[:len(j.layers):len(j.layers)], j.projectLayer(root)), j.author)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func newPolicy() *cobra.Command {
   sallyport policy init                # a layer of your own to edit
   sallyport policy test                # its tests, with coverage`,
 	}
-	cmd.AddCommand(policyEval(), policyExplain(), policyRules(), policyInit(), policyCheck(), policyTest(), policyDiff(), policyScore(), policyAccept())
+	cmd.AddCommand(policyEval(), policyExplain(), policyRules(), policyInit(), policyCheck(), policyTest(), policyDiff(), policyScore(), policyStats(), policyAccept())
 	return cmd
 }
 
@@ -150,7 +150,7 @@ func localJudges(cmd *cobra.Command) (*judges, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newJudges(cmd.Context(), p, c)
+	return newJudges(cmd.Context(), p, c, nil)
 }
 
 func printJudged(w io.Writer, j *mcpserver.Judged) {

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/rego"
 )
@@ -169,6 +171,44 @@ func printScore(cmd *cobra.Command, s policy.Score, list string) error {
 		fmt.Fprintf(out, "%s  %s  %s  %s\n", l.ID, l.Decision.Tier, rule, oneLine(l.Cmd, 160))
 	}
 	return nil
+}
+
+func policyStats() *cobra.Command {
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use: "stats", Short: "Count from the record how often each rule fired, denied, asked and was approved", Args: cobra.NoArgs,
+		Long: `Count from the record how often each rule fired and what came of it. A rule that is always alone and
+always approved is a noisy one: see relax in docs/policy.md.`,
+		Example: "  sallyport policy stats --since 168h",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := audit.Filter{}
+			if since > 0 {
+				f.Since = time.Now().Add(-since)
+			}
+			var all []policy.Recorded
+			err := eachRecord(cmd, f, func(r audit.Record) {
+				var d policy.Decision
+				if r.Kind != audit.KindOutcome && json.Unmarshal(r.Decision, &d) == nil {
+					all = append(all, policy.Recorded{Decision: d, Approved: r.Person != ""})
+				}
+			})
+			if err != nil {
+				return err
+			}
+			stats := policy.Stats(slices.Values(all))
+			if wantsJSON(cmd) {
+				return printJSON(cmd.OutOrStdout(), append([]policy.RuleStat{}, stats...))
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%6s %6s %6s %8s %6s  rule\n", "fired", "denied", "asked", "approved", "alone")
+			for _, s := range stats {
+				fmt.Fprintf(out, "%6d %6d %6d %8d %6d  %s\n", s.Fired, s.Denied, s.Asked, s.Approved, s.Alone, s.ID)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&since, "since", 0, "only the last while, such as 168h")
+	return cmd
 }
 
 func policyAccept() *cobra.Command {

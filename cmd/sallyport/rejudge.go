@@ -31,7 +31,7 @@ func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
 	if !isDir(dir) {
 		return fmt.Errorf("judge by %s: no such folder", dir)
 	}
-	j, err := newJudge(cmd.Context(), []rego.Layer{layerIn(dir)})
+	j, err := newJudge(cmd.Context(), []rego.Layer{layerIn(dir)}, nil)
 	if err != nil {
 		return err
 	}
