@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,29 +77,43 @@ type messagesRequest struct {
 	} `json:"messages"`
 }
 
-// told collects the tool results of a conversation, one list a turn.
+// told collects the tool results of a conversation, one list a turn, in the order
+// of the turn's calls: the client sends those of parallel calls as they end.
 func (r messagesRequest) told() [][]toolResult {
-	var all [][]toolResult
+	type answer struct {
+		msg, call int
+		toolResult
+	}
+	var all []answer
 	for _, m := range r.Messages {
 		var parts []struct {
 			Type    string          `json:"type"`
+			ID      string          `json:"tool_use_id"`
 			Content json.RawMessage `json:"content"`
 			IsError bool            `json:"is_error"`
 		}
 		if m.Role != "user" || json.Unmarshal(m.Content, &parts) != nil {
 			continue
 		}
-		var results []toolResult
 		for _, p := range parts {
-			if p.Type == "tool_result" {
-				results = append(results, toolResult{textOf(p.Content), p.IsError})
+			if p.Type != "tool_result" {
+				continue
+			}
+			a := answer{toolResult: toolResult{textOf(p.Content), p.IsError}}
+			if n, _ := fmt.Sscanf(p.ID, "toolu_msg_%d_%d", &a.msg, &a.call); n == 2 {
+				all = append(all, a)
 			}
 		}
-		if results != nil {
-			all = append(all, results)
-		}
 	}
-	return all
+	slices.SortFunc(all, func(a, b answer) int { return cmp.Or(a.msg-b.msg, a.call-b.call) })
+	var turns [][]toolResult
+	for i, a := range all {
+		if i == 0 || all[i-1].msg != a.msg {
+			turns = append(turns, nil)
+		}
+		turns[len(turns)-1] = append(turns[len(turns)-1], a.toolResult)
+	}
+	return turns
 }
 
 // textOf is a tool result's content, which is a string or a list of blocks.

@@ -39,6 +39,9 @@ judged by the same policy and recorded.`,
 		ValidArgs: hostNames(),
 		Args:      oneHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.deny && o.hook {
+				return &exit{exitUsage, errors.New("choose one: --deny-host-tools takes the host's own tools away, --hook judges them")}
+			}
 			i, err := newInstaller(cmd, args[0], dir)
 			if err != nil {
 				return err
@@ -58,7 +61,6 @@ judged by the same policy and recorded.`,
 	cmd.Flags().BoolVar(&o.hook, "hook", false, "also have the host's own tools judged and recorded (claude)")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change and change nothing")
 	cmd.Flags().StringVar(&dir, "workspace", "", "project folder (default: the current one)")
-	cmd.MarkFlagsMutuallyExclusive("deny-host-tools", "hook")
 	return cmd
 }
 
@@ -160,17 +162,8 @@ func (i *installer) apply(edits []edit, self string, dry bool) error {
 	if err != nil {
 		return err
 	}
-	out := i.cmd.OutOrStdout()
-	if len(todo) == 0 {
-		fmt.Fprintln(out, "nothing to change: sallyport is installed already")
-		return nil
-	}
-	for _, o := range todo {
-		fmt.Fprint(out, diff(o.File, o.Data, o.After))
-	}
-	if dry {
-		fmt.Fprintln(out, "this is what `sallyport install "+i.host.name+"` would change in "+i.root)
-		return nil
+	if done, err := i.announce(todo, dry); done || err != nil {
+		return err
 	}
 	for k := range todo {
 		todo[k].Self = self
@@ -186,8 +179,50 @@ func (i *installer) apply(edits []edit, self string, dry bool) error {
 			return fmt.Errorf("write %s: %w (run `sallyport uninstall %s` to restore)", o.File, err, i.host.name)
 		}
 	}
-	fmt.Fprintf(out, "done in %s: %s; `sallyport uninstall %s` takes it back\n", i.root, i.host.next, i.host.name)
+	if !wantsJSON(i.cmd) {
+		fmt.Fprintf(i.cmd.OutOrStdout(), "done in %s: %s; `sallyport uninstall %s` takes it back\n", i.root, i.host.next, i.host.name)
+	}
 	return nil
+}
+
+// installed is what install and uninstall print with --json.
+type installed struct {
+	Host  string        `json:"host"`
+	Root  string        `json:"root"`
+	Files []changedFile `json:"files"`
+}
+
+type changedFile struct {
+	File string `json:"file"`
+	What string `json:"what"` // "changed", "would change", "restored", "taken out", "gone"
+	Diff string `json:"diff,omitempty"`
+}
+
+// announce shows what is about to change; done says that nothing will.
+func (i *installer) announce(todo []original, dry bool) (done bool, err error) {
+	out := i.cmd.OutOrStdout()
+	if wantsJSON(i.cmd) {
+		doc := installed{Host: i.host.name, Root: i.root, Files: []changedFile{}}
+		for _, o := range todo {
+			what := "changed"
+			if dry {
+				what = "would change"
+			}
+			doc.Files = append(doc.Files, changedFile{o.File, what, diff(o.File, o.Data, o.After)})
+		}
+		return dry || len(todo) == 0, printJSON(out, doc)
+	}
+	if len(todo) == 0 {
+		fmt.Fprintln(out, "nothing to change: sallyport is installed already")
+		return true, nil
+	}
+	for _, o := range todo {
+		fmt.Fprint(out, diff(o.File, o.Data, o.After))
+	}
+	if dry {
+		fmt.Fprintln(out, "this is what `sallyport install "+i.host.name+"` would change in "+i.root)
+	}
+	return dry, nil
 }
 
 // plan is what has to be written, one entry a file.

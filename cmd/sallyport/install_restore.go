@@ -14,33 +14,64 @@ func (i *installer) restore() error {
 	if err != nil {
 		return err
 	}
-	out := i.cmd.OutOrStdout()
-	if len(saved) == 0 {
-		fmt.Fprintf(out, "nothing to restore: sallyport is not installed in %s for %s\n", i.root, i.host.title)
-		return nil
-	}
+	doc := installed{Host: i.host.name, Root: i.root, Files: []changedFile{}}
 	for _, o := range saved {
-		now, err := os.ReadFile(i.path(o.File))
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			fmt.Fprintln(out, o.File, "is gone already")
-			continue
-		case err != nil:
-			return fmt.Errorf("read %s: %w", o.File, err)
-		case string(now) == string(o.After):
-			err = i.undo(o)
-		default:
-			err = i.takeOut(o, now)
-		}
+		c, err := i.restoreFile(o)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", o.File, err)
 		}
+		doc.Files = append(doc.Files, c)
 	}
-	return os.Remove(i.kept)
+	if len(saved) > 0 {
+		if err := os.Remove(i.kept); err != nil {
+			return err
+		}
+	}
+	return i.report(doc)
+}
+
+// restoreFile puts one file back.
+func (i *installer) restoreFile(o original) (changedFile, error) {
+	now, err := os.ReadFile(i.path(o.File))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return changedFile{File: o.File, What: "gone"}, nil
+	case err != nil:
+		return changedFile{}, err
+	case string(now) == string(o.After):
+		return changedFile{File: o.File, What: "restored"}, i.undo(o)
+	}
+	after, err := i.without(o, now)
+	if err != nil {
+		return changedFile{}, err
+	}
+	return changedFile{o.File, "taken out", diff(o.File, now, after)}, replaceFile(i.path(o.File), after)
+}
+
+// report says what uninstall did.
+func (i *installer) report(doc installed) error {
+	out := i.cmd.OutOrStdout()
+	if wantsJSON(i.cmd) {
+		return printJSON(out, doc)
+	}
+	if len(doc.Files) == 0 {
+		fmt.Fprintf(out, "nothing to restore: sallyport is not installed in %s for %s\n", i.root, i.host.title)
+	}
+	for _, c := range doc.Files {
+		switch c.What {
+		case "restored":
+			fmt.Fprintln(out, "restored", c.File)
+		case "gone":
+			fmt.Fprintln(out, c.File, "is gone already")
+		default:
+			fmt.Fprint(out, c.Diff)
+			fmt.Fprintln(out, "took sallyport out of", c.File+"; what was changed since the install stays")
+		}
+	}
+	return nil
 }
 
 func (i *installer) undo(o original) error {
-	fmt.Fprintln(i.cmd.OutOrStdout(), "restored", o.File)
 	if !o.Absent {
 		return replaceFile(i.path(o.File), o.Data)
 	}
@@ -53,17 +84,6 @@ func (i *installer) undo(o original) error {
 		}
 	}
 	return nil
-}
-
-// takeOut removes what install put into a file that was changed since.
-func (i *installer) takeOut(o original, now []byte) error {
-	after, err := i.without(o, now)
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(i.cmd.OutOrStdout(), diff(o.File, now, after))
-	fmt.Fprintln(i.cmd.OutOrStdout(), "took sallyport out of", o.File+"; what was changed since the install stays")
-	return replaceFile(i.path(o.File), after)
 }
 
 // without is a file's content without what any install puts into it.
