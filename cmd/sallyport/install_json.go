@@ -76,7 +76,7 @@ func (l list) oneLine(parent bool) bool {
 	if l.len() == 0 {
 		return parent
 	}
-	first := l.after()
+	var first *hujson.Extra
 	if l.object != nil {
 		first = &l.object.Members[0].Name.BeforeExtra
 	} else {
