@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -286,7 +287,7 @@ func environment(t toolchains, net bool, extra map[string]string) []string {
 			env["GOMODCACHE"] = t.mods
 		}
 	case t.mods != "": // modules are added to the workspace's own cache
-		env["GOPROXY"] = "file://" + t.mods + "/cache/download,https://proxy.golang.org,direct"
+		env["GOPROXY"] = "file://" + t.mods + "/cache/download," + cmp.Or(os.Getenv("GOPROXY"), "direct")
 		env["GOFLAGS"] += " -modcacherw"
 	}
 	if net {

@@ -41,7 +41,7 @@ Prefer read_file, grep, glob, edit_file, run_tests and the git tools: they need 
 			"network": {"type": "array", "maxItems": 32, "description": "Ask to reach these endpoints; none when not given", "items": {
 				"type": "object", "additionalProperties": false, "required": ["host", "port"],
 				"properties": {
-					"host": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Host name, such as \"proxy.golang.org\"; no wildcard"},
+					"host": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Host name, such as \"git.corp.example\"; no wildcard"},
 					"port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "Port, such as 443"}
 				}
 			}},

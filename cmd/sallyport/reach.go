@@ -206,7 +206,7 @@ func daemonEnv(environ []string) []string {
 	for _, kv := range environ {
 		k, _, _ := strings.Cut(kv, "=")
 		switch {
-		case slices.Contains([]string{"HOME", "PATH", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "GOROOT", "GOPATH", "GOMODCACHE", "GOCOVERDIR"}, k),
+		case slices.Contains([]string{"HOME", "PATH", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "GOROOT", "GOPATH", "GOMODCACHE", "GOPROXY", "GOCOVERDIR"}, k),
 			strings.HasPrefix(k, "LC_"), strings.HasPrefix(k, "XDG_"), strings.HasPrefix(k, "SALLYPORT_"):
 			out = append(out, kv)
 		}

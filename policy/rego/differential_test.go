@@ -125,7 +125,7 @@ func fill(v any) {
 
 func TestObligations(t *testing.T) {
 	t.Parallel()
-	e := load(t)
+	e := load(t, Layer{Name: "administrator", FS: files("a.yaml", "sallyport:\n  registries: {npm: [{host: npm.corp.example, port: 443}]}\n")})
 	cmd := func(argv ...string) policy.Facts { return policy.Facts{Cmds: []policy.Cmd{command(argv...)}} }
 	terms := func(f policy.Facts) sandbox.Terms {
 		return decide(t, e, call("run_command"), f).Obligations.Terms
@@ -134,14 +134,14 @@ func TestObligations(t *testing.T) {
 	assert.Equal(t, sandbox.WriteDiscard, terms(cmd("go", "test")).Write)
 	assert.Equal(t, sandbox.WriteDirect, terms(cmd("git", "commit")).Write)
 	assert.Equal(t, sandbox.WriteTransaction, terms(cmd("npm", "ci")).Write)
-	assert.Equal(t, []sandbox.Endpoint{{Host: "registry.npmjs.org", Port: 443}}, terms(cmd("npm", "ci")).Net)
+	assert.Equal(t, []sandbox.Endpoint{{Host: "npm.corp.example", Port: 443}}, terms(cmd("npm", "ci")).Net)
 	assert.Empty(t, terms(cmd("go", "test")).Net)
 
 	both := policy.Facts{Cmds: []policy.Cmd{command("ls"), command("git", "commit"), command("npm", "ci")}, Net: []policy.NetFact{
 		{Host: "example.com", Port: 443}, {Host: ""}, {Host: "example.com", Port: 443},
 	}}
 	assert.Equal(t, sandbox.WriteDirect, terms(both).Write)
-	assert.Equal(t, []sandbox.Endpoint{{Host: "example.com", Port: 443}, {Host: "registry.npmjs.org", Port: 443}}, terms(both).Net)
+	assert.Equal(t, []sandbox.Endpoint{{Host: "example.com", Port: 443}, {Host: "npm.corp.example", Port: 443}}, terms(both).Net)
 
 	script := policy.Facts{Cmds: []policy.Cmd{{Program: "bash", Argv: []string{"bash", "x.sh"}, Script: &policy.Script{Path: "x.sh", SHA256: "abc"}}}}
 	assert.Equal(t, map[string]string{"x.sh": "abc"}, terms(script).Expect, "the bytes judged are the bytes run")
