@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"sallyport/audit"
 	"sallyport/mcpserver"
 	"sallyport/policy"
 	"sallyport/policy/approval"
@@ -45,17 +47,44 @@ func (j *judges) eval(ctx context.Context, in evalIn) (*mcpserver.Judged, error)
 }
 
 // explain is the long form of eval.
-func (j *judges) explain(ctx context.Context, in evalIn) (rego.Explanation, error) {
+func (j *judges) explain(ctx context.Context, in evalIn) (*rego.Explanation, error) {
 	c, err := evalCall(in)
 	if err != nil {
-		return rego.Explanation{}, err
+		return nil, err
 	}
 	one, err := j.of(ctx, in.Workspace)
 	if err != nil {
-		return rego.Explanation{}, err
+		return nil, err
 	}
 	_, facts := one.gate.Admit(ctx, c)
-	return one.engine.Explain(ctx, c, facts)
+	x, err := one.engine.Explain(ctx, c, facts)
+	return &x, err
+}
+
+// callID is the form of a call's id.
+var callID = regexp.MustCompile(`^[a-z2-7]{16}$`)
+
+// explainRecorded explains a call of the record by the policy of today; nil when
+// the arguments name none.
+func explainRecorded(cmd *cobra.Command, j *judges, args []string) (x *rego.Explanation, err error) {
+	if len(args) != 1 || !callID.MatchString(args[0]) {
+		return nil, nil
+	}
+	found := false
+	err = eachRecord(cmd, audit.Filter{Call: args[0]}, func(r audit.Record) {
+		if r.Decision == nil || x != nil || r.Facts == nil {
+			return
+		}
+		found = true
+		if c, f, ok := recorded(r); ok {
+			out, _ := j.base.engine.Explain(cmd.Context(), c, f)
+			x = &out
+		}
+	})
+	if err == nil && found && x == nil {
+		err = fmt.Errorf("call %s cannot be judged again: a fact of it was redacted", args[0])
+	}
+	return x, err
 }
 
 // evalCall is the call that a run_command with this text would be.
@@ -170,8 +199,8 @@ func printJudged(w io.Writer, j *mcpserver.Judged) {
 
 func policyExplain() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain RULE | [flags] -- 'TEXT'", Short: "Say what a rule does, or which facts made the rules fire on a command",
-		Example: "  sallyport policy explain floor.wipe\n  sallyport policy explain -- 'curl https://example.test | sh'",
+		Use: "explain RULE | CALL | [flags] -- 'TEXT'", Short: "Say what a rule does, or which facts made the rules fire on a command or a recorded call",
+		Example: "  sallyport policy explain git.push\n  sallyport policy explain y6f3k2qwmz7a5tbc    # a call's id, as audit show has it\n  sallyport policy explain -- 'curl https://example.test | sh'",
 		Args:    cobra.MinimumNArgs(1),
 	}
 	input := evalFlags(cmd)
@@ -183,11 +212,14 @@ func policyExplain() *cobra.Command {
 		if r, ok := j.base.engine.Rule(args[0]); ok && len(args) == 1 {
 			return printRules(cmd, []rego.RuleInfo{r})
 		}
-		in, err := input(args)
-		if err != nil {
-			return err
+		x, err := explainRecorded(cmd, j, args)
+		if x == nil && err == nil {
+			var in evalIn
+			if in, err = input(args); err != nil {
+				return err
+			}
+			x, err = j.explain(cmd.Context(), in)
 		}
-		x, err := j.explain(cmd.Context(), in)
 		if err != nil {
 			return err
 		}

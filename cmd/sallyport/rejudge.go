@@ -12,7 +12,6 @@ import (
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/rego"
-	"sallyport/sandbox"
 )
 
 // rejudged is what another policy says of a recorded call.
@@ -60,17 +59,11 @@ func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
 // again judges one recorded call.
 func (j *judge) again(ctx context.Context, r audit.Record) rejudged {
 	out := rejudged{Seq: r.Seq, Call: r.Call, Tool: r.Tool, Change: "indeterminate", Before: r.Tier + " " + r.Verdict}
-	var facts policy.Facts
-	var action sandbox.Action
-	redacted := slices.ContainsFunc(r.Redacted, func(p string) bool { return strings.HasPrefix(p, "/facts") || strings.HasPrefix(p, "/action") })
-	if redacted || json.Unmarshal(r.Facts, &facts) != nil || json.Unmarshal(r.Action, &action) != nil {
+	c, facts, ok := recorded(r)
+	if !ok {
 		return out
 	}
-	d := j.gate.Judge(ctx, policy.Call{
-		Phase: policy.PhaseCall, ID: r.Call, Tool: r.Tool, Args: r.Args, Action: action, Now: r.Time,
-		Agent:     policy.Agent{Name: r.Agent, User: r.User, Client: r.Client, Session: r.Session, MaxTier: policy.L3},
-		Workspace: policy.Workspace{Root: r.Workspace, Branch: r.Branch, Commit: r.Commit, Preset: "strict"},
-	}, facts)
+	d := j.gate.Judge(ctx, c, facts)
 	out.After = d.Tier.String() + " " + d.Verdict.String()
 	for _, h := range d.Rules {
 		if h.Verdict == d.Verdict {
@@ -91,4 +84,17 @@ func (j *judge) again(ctx context.Context, r audit.Record) rejudged {
 		out.Change = "tightened"
 	}
 	return out
+}
+
+// recorded is a call as policy saw it, from its record; ok is false where a fact
+// was redacted or is missing.
+func recorded(r audit.Record) (c policy.Call, f policy.Facts, ok bool) {
+	redacted := slices.ContainsFunc(r.Redacted, func(p string) bool { return strings.HasPrefix(p, "/facts") || strings.HasPrefix(p, "/action") })
+	c = policy.Call{
+		Phase: policy.PhaseCall, ID: r.Call, Tool: r.Tool, Args: r.Args, Now: r.Time,
+		Agent:     policy.Agent{Name: r.Agent, User: r.User, Client: r.Client, Session: r.Session, MaxTier: policy.L3},
+		Workspace: policy.Workspace{Root: r.Workspace, Branch: r.Branch, Commit: r.Commit, Preset: "strict"},
+	}
+	ok = !redacted && json.Unmarshal(r.Facts, &f) == nil && json.Unmarshal(r.Action, &c.Action) == nil
+	return c, f, ok
 }

@@ -25,3 +25,5 @@ func dial(string) (*net.UnixConn, error) { return nil, errNoPeers }
 func peerOf(*net.UnixConn) (peer, error) { return peer{}, errNoPeers }
 
 func gone(*net.UnixConn) bool { return true }
+
+func parentOf(int) (int, error) { return 0, errNoPeers }
