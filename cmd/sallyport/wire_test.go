@@ -220,8 +220,12 @@ func TestForkBombIsContained(t *testing.T) {
 	var r execResult
 	require.NoError(t, json.Unmarshal(out, &r), string(out))
 	assert.Contains(t, r.Stdout, "stopped after", r.Stderr)
-	require.NotEmpty(t, r.Hit)
-	assert.Equal(t, "pids", r.Hit[0].Limit)
+	for _, wall := range r.Walls {
+		if wall.Name == "cgroup" && wall.Up { // rlimits alone stop it and cannot tell
+			require.NotEmpty(t, r.Hit)
+			assert.Equal(t, "pids", r.Hit[0].Limit)
+		}
+	}
 }
 
 func TestKilledDaemonLeavesAnInterruptedCall(t *testing.T) {
