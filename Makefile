@@ -70,8 +70,11 @@ bench: build ## measure side by side with peers; a table, and build/bench.json
 	@mkdir -p build && rm -f build/bench.ndjson
 	@BENCH_JSON=$(CURDIR)/build/bench.ndjson go test -p 1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./... >build/bench.log 2>&1 || { tail -30 build/bench.log; exit 1; }
 	@{ echo '['; sed '$$!s/$$/,/' build/bench.ndjson; echo ']'; } >build/bench.json
-	@sed -E 's/.*"name":"([^"]*)","unit":"([^"]*)","ours":([^,]*),"peer":([^,]*),"peer_name":"([^"]*)","ratio":([^}]*).*/\1\t\2\t\3\t\4\t\5\t\6/' build/bench.ndjson | \
-	awk -F'\t' 'BEGIN{printf "%-52s %12s %12s  %-28s %7s\n","what","ours","peer","peer is","ratio"}{printf "%-52s %9.3g %-3s %8.3g %-3s  %-28s %6.2fx\n",$$1,$$3,$$2,$$4,$$2,$$5,$$6}'
+	@awk 'function get(k,  s) { if (!match($$0, "\"" k "\":(\"[^\"]*\"|[-+.0-9eE]+)")) return "";\
+	    s = substr($$0, RSTART + length(k) + 3, RLENGTH - length(k) - 3); gsub("\"", "", s); return s }\
+	  BEGIN { printf "%-50s %10s %10s %-8s %7s  %s\n", "what", "ours", "peer", "unit", "ratio", "peer is" }\
+	  { printf "%-50.50s %10.4g %10s %-8s %7s  %s\n", get("name"), get("ours"), get("peer") == "" ? "" : sprintf("%.4g", get("peer")), get("unit"),\
+	    get("ratio") == "" ? "" : sprintf("%.2fx", get("ratio")), get("peer_name") }' build/bench.ndjson
 
 .PHONY: conformance
 conformance: build ## the MCP conformance suite (npm) against the real transports

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -216,13 +217,20 @@ func millionLog(b *testing.B, n int) *Log {
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = l.Close() })
 	_, size := l.segments()
-	for at := int(size); at < n; at += 2000 {
-		var batch []Record
-		for i := range 2000 {
-			batch = append(batch, benchRecord(at+i))
-		}
-		require.NoError(b, l.appendAll(batch))
+	var next atomic.Int64
+	next.Store(int64(size))
+	var writers sync.WaitGroup
+	for range 256 {
+		writers.Go(func() {
+			for at := next.Add(1) - 1; at < int64(n); at = next.Add(1) - 1 {
+				if _, err := l.Append(context.Background(), benchRecord(int(at))); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
 	}
+	writers.Wait()
 	l.sealer.work.Wait()
 	return l
 }

@@ -170,7 +170,8 @@ func prepare(r Record) (*waiter, error) {
 	return w, nil
 }
 
-// appendAll stores records in one commit, before anybody else can append.
+// appendAll stores records in one commit. It goes round the queue, so it is for
+// Open alone, before anybody else (the sealer too) can append.
 func (l *Log) appendAll(records []Record) error {
 	var batch []*waiter
 	for _, r := range records {
