@@ -46,12 +46,13 @@ type Judged struct {
 	Tier     policy.Tier      `json:"tier"`
 	Verdict  policy.Verdict   `json:"verdict"`
 	Rules    []policy.RuleHit `json:"rules"`
+	Shadow   []policy.RuleHit `json:"shadow,omitempty"` // what rules on trial would have said
 	Revision string           `json:"revision"`
 }
 
 // Judge is a decision in its stable JSON form.
 func Judge(d policy.Decision) *Judged {
-	return &Judged{Tier: d.Tier, Verdict: d.Verdict, Rules: list(d.Rules), Revision: d.Revision}
+	return &Judged{Tier: d.Tier, Verdict: d.Verdict, Rules: list(d.Rules), Shadow: d.Shadow, Revision: d.Revision}
 }
 
 // result is a call's answer as MCP carries it. The text is all the model sees.

@@ -149,10 +149,15 @@ func (c *call) counted() limits.Key {
 	}
 }
 
-// run carries the action out. A command waits for one of the machine's slots.
+// run carries the action out. A command waits for one of the machine's slots;
+// of a workspace's test runs one goes at a time.
 func (s *Server) run(ctx context.Context, c *call) {
 	if c.action.Exec != nil {
-		release, err := s.o.Limits.Slot(ctx, "")
+		name := ""
+		if c.tool.Name == "run_tests" {
+			name = "tests of " + c.peer.Workspace
+		}
+		release, err := s.o.Limits.Slot(ctx, name)
 		if err != nil {
 			c.runErr = &sandbox.Error{Kind: sandbox.KindCanceled, Msg: "the call ended before a slot was free", Err: err, Remedy: "try again"}
 			return

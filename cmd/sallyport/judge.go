@@ -117,7 +117,15 @@ func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, pol
 			Remedy: "ask a person to mend " + projectDir + "; `sallyport policy check " + projectDir + "` shows where",
 		}}}, policy.Facts{}
 	}
-	return one.gate.Admit(ctx, c)
+	d, f := one.gate.Admit(ctx, c)
+	if bad := one.engine.LastError(); bad != nil && d.Verdict != policy.Allow {
+		d.Rules = append(d.Rules, policy.RuleHit{
+			ID: "gate.policy-edit", Tier: d.Tier, Verdict: d.Verdict,
+			Reason: "the last edit of the policy was refused and the one before it decides: " + oneLine(bad.Error(), 200),
+			Remedy: "a person mends it; `sallyport policy check` shows where",
+		})
+	}
+	return d, f
 }
 
 // of is the policy of a workspace.

@@ -194,6 +194,9 @@ func printJudged(w io.Writer, j *mcpserver.Judged) {
 			fmt.Fprintf(w, "     %s\n", say.dim("→ "+r.Remedy))
 		}
 	}
+	for _, r := range j.Shadow {
+		fmt.Fprintf(w, "  on trial: %s %s would have said %s: %s\n", r.Tier, r.ID, r.Verdict, approval.Visible(r.Reason))
+	}
 	fmt.Fprintln(w, say.dim("policy "+j.Revision))
 }
 
