@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The example in docs/config.md holds every key there is, and is one that the
+// program takes.
+func TestConfigIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/config.md")
+	require.NoError(t, err)
+	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(doc)
+	require.NotNil(t, example)
+	for _, key := range keysOf(reflect.TypeFor[config]()) {
+		assert.Regexp(t, `(?m)(^|[\s{-])`+key+`:`, string(example[1]))
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), example[1], 0o600))
+	c, err := loadConfig(dir)
+	require.NoError(t, err)
+	assert.Equal(t, "ada", c.Webhooks[0].People["U024BE7LH"])
+}
+
+// keysOf lists the YAML keys of a configuration struct, nested ones too.
+func keysOf(t reflect.Type) []string {
+	var keys []string
+	for t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if key := strings.Split(f.Tag.Get("yaml"), ",")[0]; key != "" {
+			keys = append(append(keys, key), keysOf(f.Type)...)
+		}
+	}
+	return keys
+}
+
+func TestConfigRefusesInWords(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ text, want string }{
+		{"presett: solo\n", "line 1: field presett not found"},
+		{"preset: yolo\n", `preset "yolo" is not strict, worktree or solo`},
+		{"min_level: none\n", `min_level "none" is not full, reduced or minimal`},
+		{"idle_exit: soon\n", `line 1: "soon" is not a duration such as 30m`},
+		{"approvers: me\n", `approvers "me" is not any, other-process or other-user`},
+		{"http: {listem: x}\n", "field listem not found"},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(tc.text), 0o600))
+		_, err := loadConfig(dir)
+		assert.ErrorContains(t, err, tc.want)
+	}
+	c, err := loadConfig(t.TempDir())
+	require.NoError(t, err)
+	assert.Equal(t, "strict", c.Preset)
+}
