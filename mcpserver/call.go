@@ -110,10 +110,7 @@ func (s *Server) frozen(c *call) error {
 func plan(c *call, a attempt) error {
 	t, ok := tools.Find(a.tool)
 	if !ok {
-		return &tools.Failure{
-			Kind: tools.KindToolNotFound, Class: tools.Fixable,
-			Msg: fmt.Sprintf("no tool is called %q", a.tool), Remedy: "call tools/list for the names",
-		}
+		return tools.NotFound(a.tool)
 	}
 	c.tool = t
 	args, err := t.Parse(a.raw)
