@@ -96,7 +96,7 @@ func approvalsShow() *cobra.Command {
 			if wantsJSON(cmd) {
 				return printJSON(cmd.OutOrStdout(), r)
 			}
-			return approval.Render(cmd.OutOrStdout(), r, approval.RenderOptions{Color: bool(painter(cmd.OutOrStdout()))})
+			return approval.Render(cmd.OutOrStdout(), r, approval.RenderOptions{Color: bool(painter(cmd.OutOrStdout())), Now: time.Now(), Hints: true})
 		},
 	}
 }

@@ -220,7 +220,11 @@ func printReport(cmd *cobra.Command, r audit.Report) {
 		fmt.Fprintf(out, "%s: %d records, root %s\n", say.green("OK"), r.Records, r.Root)
 	case audit.VerifyNotAnchored:
 		fmt.Fprintf(out, "%s: %d records, root %s\n", say.green("OK"), r.Records, r.Root)
-		fmt.Fprintln(out, say.dim(fmt.Sprintf("not anchored after record %d: set anchor_file so that a rollback of the whole folder shows too", r.AnchoredThrough)))
+		since := "not anchored"
+		if r.AnchoredThrough >= 0 {
+			since = fmt.Sprintf("not anchored after record %d", r.AnchoredThrough)
+		}
+		fmt.Fprintln(out, say.dim(since+": set anchor_file (docs/config.md) so that a rollback of the whole folder shows too"))
 	default:
 		fmt.Fprintf(out, "%s: %d records\n", say.red(string(r.Status)), r.Records)
 	}

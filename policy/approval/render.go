@@ -173,6 +173,9 @@ func (p *page) warnings(r Request) {
 func (p *page) rules(r Request) {
 	p.section("Why a person is asked")
 	for _, h := range r.Rules {
+		if h.Verdict == policy.Allow { // it asks for nobody
+			continue
+		}
 		p.line("  %s %s %s", p.paint(cyan, h.Tier.String()), p.paint(bold, Visible(h.ID)), p.paint(dim, h.Verdict.String()))
 		p.prose("     ", h.Reason)
 		if h.Cmd != "" {
