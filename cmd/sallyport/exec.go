@@ -123,6 +123,9 @@ func execute(cmd *cobra.Command, p place, x execCall) error {
 		if s.Failure != nil {
 			out.Error = s.Failure.Msg
 		}
+		if code.gate { // nothing ran, or not to its end
+			out.Exit = code.code
+		}
 		if err := printJSON(cmd.OutOrStdout(), out); err != nil {
 			return err
 		}
