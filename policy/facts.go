@@ -99,7 +99,7 @@ type FileFact struct {
 type Script struct {
 	Path     string    `json:"path"`
 	SHA256   string    `json:"sha256"`
-	Author   string    `json:"author"` // agent/session that wrote it through the tools; "" unknown
+	Author   string    `json:"author"` // "agent/session at TIME" that wrote it through the tools; "" unknown
 	Findings []Finding `json:"findings"`
 }
 

@@ -139,7 +139,7 @@ func authorIn(log *audit.Log) authorOf {
 		_ = log.Select(context.Background(), audit.Filter{Path: path, Kind: audit.KindOutcome, Newest: true, Limit: most}, func(r audit.Record) bool {
 			for _, c := range r.Changes {
 				if r.Workspace == workspace && c.Path == path && c.After == sha256 {
-					author = r.Agent + "/" + r.Session
+					author = r.Agent + "/" + r.Session + " at " + r.Time.Format(time.RFC3339)
 				}
 			}
 			return author == ""

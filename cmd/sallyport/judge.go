@@ -22,7 +22,7 @@ type judge struct {
 }
 
 // authorOf tells which agent and session wrote a file's content through the
-// tools; "" for nobody known.
+// tools, and when: "agent/session at TIME"; "" for nobody known.
 type authorOf func(workspace, path, sha256 string) string
 
 func newJudge(ctx context.Context, layers []rego.Layer, author authorOf) (*judge, error) {
