@@ -3,6 +3,7 @@ package inspect
 import (
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -249,7 +250,9 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	}
 	name := s.argv[0]
 	cl := &call{w: w, s: s, dir: w.sc.dir()}
+	base, somewhere := literalBase(name)
 	switch r := strangeName(name.s); {
+	case somewhere: // "$(go env GOPATH)/bin/tool": which file is not known, its name is
 	case name.opaque:
 		c.Opaque.Name, c.Opaque.Reason = true, "the command name is known only when it runs"
 	case r != "":
@@ -264,9 +267,16 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		return cl
 	}
 	cl.name = w.in.program(name.s)
+	if somewhere {
+		cl.name = w.in.program(base)
+	}
 	cl.p = programs()[cl.name]
 	c.Program = cl.name
-	c.Path, c.Lookalike = w.resolve(name.s, cl)
+	if somewhere {
+		c.Lookalike = systemName(base) || cl.p != nil // perhaps not the system's
+	} else {
+		c.Path, c.Lookalike = w.resolve(name.s, cl)
+	}
 	cl.path = c.Path
 	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
@@ -279,6 +289,19 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		c.Args = append(c.Args, a.s)
 	}
 	return cl
+}
+
+var plainBase = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
+
+// literalBase is the last part of a command name whose folder is known only when
+// it runs. The word has to be one whatever happens: what splits can begin with
+// anything.
+func literalBase(name word) (string, bool) {
+	if !name.opaque || name.many {
+		return "", false
+	}
+	dir, base := path.Split(name.s)
+	return base, dir != "" && plainBase.MatchString(base)
 }
 
 // program is the name rules know a program by.
