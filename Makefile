@@ -13,7 +13,7 @@ help: ## list the targets
 
 .PHONY: deps
 deps: ## install what the build needs and the machine lacks (Debian, Ubuntu)
-	@if pkg-config --exists libseccomp 2>/dev/null && command -v gcc git >/dev/null; then exit 0; fi; \
+	@if pkg-config --exists libseccomp 2>/dev/null && command -v gcc >/dev/null && command -v git >/dev/null; then exit 0; fi; \
 	echo "installing $(APT): libseccomp compiles the sandbox's system-call filter, gcc links it, git is driven by the tools"; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(APT) >/dev/null
