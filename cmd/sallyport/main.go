@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,11 @@ func conclude(root *cobra.Command, err error) int {
 	}
 	code := exitFailed
 	var e *exit
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		code, err = e.code, e.err
+	case strings.HasPrefix(err.Error(), "unknown command"): // cobra has no type for it
+		code = exitUsage
 	}
 	if err == nil { // the command has said it
 		return code
@@ -109,7 +113,23 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
 		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newHook(), exitCodesHelp(),
 	)
+	markUsage(root)
 	return root
+}
+
+// markUsage gives wrong arguments the exit code of wrong usage, in every command.
+func markUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &exit{exitUsage, fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markUsage(sub)
+	}
 }
 
 func exitCodesHelp() *cobra.Command {
