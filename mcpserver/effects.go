@@ -51,24 +51,23 @@ func (s *Server) effects(ctx context.Context, c *call) {
 		s.drop(l.tx)
 		c.decision = l.decision
 		c.status, c.answer = audit.StatusDenied, deniedEffects(l)
-	case l.decision.Tier > c.decision.Tier:
+	case l.decision.Tier > c.decision.Tier, l.decision.Verdict < c.decision.Verdict: // stricter than what was allowed
 		s.hold(ctx, c, l)
 	default:
 		s.land(ctx, c, l)
 	}
 }
 
-// hold keeps the changes of a run until a person has seen them.
+// hold keeps the changes of a run until a person has seen them. The approval
+// that the run was made on is used up; landing is a request of its own.
 func (s *Server) hold(ctx context.Context, c *call, l landing) {
-	key := s.heldKey(c)
 	s.mu.Lock()
-	s.held[key] = held{landing: l, result: c.result, since: s.o.Now()}
+	s.held[s.heldKey(c)] = held{landing: l, result: c.result, since: s.o.Now()}
 	s.mu.Unlock()
-	c.decision = l.decision
+	s.settled(c, "held")
+	c.decision, c.allowed = l.decision, approval.Outcome{}
 	if err := s.ask(ctx, c, &l); err == nil { // a grant covers it
-		s.mu.Lock()
-		delete(s.held, key)
-		s.mu.Unlock()
+		s.release(c)
 		s.land(ctx, c, l)
 	} else if c.answer.Text == "" {
 		f := tools.FailureOf(err)
@@ -85,18 +84,22 @@ func (s *Server) land(ctx context.Context, c *call, l landing) {
 	}
 }
 
-// takeHeld is the held run of the identical call, if there is one.
+// takeHeld is the held run of the identical call, if there is one. What waited
+// too long is dropped.
 func (s *Server) takeHeld(c *call) (held, bool) {
-	key := s.heldKey(c)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var old []string
 	for k, h := range s.held {
 		if s.o.Now().Sub(h.since) > heldFor {
 			delete(s.held, k)
-			defer s.drop(h.tx)
+			old = append(old, h.tx)
 		}
 	}
-	h, ok := s.held[key]
+	h, ok := s.held[s.heldKey(c)]
+	s.mu.Unlock()
+	for _, tx := range old {
+		s.drop(tx)
+	}
 	return h, ok
 }
 
