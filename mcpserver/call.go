@@ -36,6 +36,8 @@ type call struct {
 	begun    time.Time
 	tool     tools.Tool
 	args     tools.Args
+	digest   string     // of args, keyed by the log
+	counted  limits.Key // whose call of what this is, for the limits
 	action   sandbox.Action
 	judged   policy.Call
 	facts    policy.Facts
@@ -56,7 +58,11 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	if err := plan(c, a); err != nil {
+	err := plan(c, a)
+	if raw := c.args.Canonical(); raw != nil {
+		c.digest = s.o.Log.Digest(raw)
+	}
+	if err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
 	done, err := s.once(ctx, c, func() *call { return s.guarded(ctx, c, a) })
@@ -129,7 +135,10 @@ func plan(c *call, a attempt) error {
 
 // limit stops an agent that runs in circles or too fast.
 func (s *Server) limit(c *call) error {
-	ok, v := s.o.Limits.Admit(c.begun, c.counted(), s.o.Log.Digest(c.args.Canonical()))
+	c.counted = limits.Key{
+		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
+	}
+	ok, v := s.o.Limits.Admit(c.begun, c.counted, c.digest)
 	c.judged.Session = s.o.Limits.Session(c.peer.Session)
 	if ok {
 		return nil
@@ -137,13 +146,6 @@ func (s *Server) limit(c *call) error {
 	c.decision = policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{v.Rule()}}
 	c.status, c.answer = audit.StatusDenied, limited(v)
 	return errStopped
-}
-
-// counted is whose call of what this is, for the limits.
-func (c *call) counted() limits.Key {
-	return limits.Key{
-		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
-	}
 }
 
 // run carries the action out. A command waits for one of the machine's slots;
@@ -259,7 +261,7 @@ func (s *Server) finish(ctx context.Context, c *call) *call {
 	}
 	c.answer.Text = s.o.Log.Redact(c.answer.Text)
 	s.settled(c, string(c.status))
-	s.o.Limits.Observe(s.o.Now(), c.counted(), observed(c))
+	s.o.Limits.Observe(s.o.Now(), c.counted, observed(c))
 	if _, err := s.o.Log.Append(ctx, s.outcomeRecord(c)); err != nil {
 		s.o.Logger.Error("record an outcome", "call", c.id, "err", err)
 		c.answer = unrecorded(c, err)

@@ -30,13 +30,14 @@ func (s *Server) callRecord(c *call, k audit.Kind) audit.Record {
 	r.Call = c.id
 	r.Client, r.Key, r.Trace = c.client, c.key, c.trace
 	r.Branch, r.Commit = c.judged.Workspace.Branch, c.judged.Workspace.Commit
-	if raw := c.args.Canonical(); raw != nil {
-		r.Args, r.ArgsDigest = raw, s.o.Log.Digest(raw)
-	}
+	r.Args, r.ArgsDigest = c.args.Canonical(), c.digest
 	if c.judged.Tool == "" {
 		return r
 	}
-	r.Action, r.Facts, r.Decision = toJSON(c.action), toJSON(c.facts), toJSON(c.decision)
+	if k != audit.KindOutcome { // the intent holds them already
+		r.Action, r.Facts = toJSON(c.action), toJSON(c.facts)
+	}
+	r.Decision = toJSON(c.decision)
 	r.Tier, r.Verdict, r.Revision = c.decision.Tier.String(), c.decision.Verdict.String(), c.decision.Revision
 	for _, h := range c.decision.Rules {
 		r.Rules = append(r.Rules, h.ID)
@@ -57,9 +58,6 @@ func (s *Server) outcomeRecord(c *call) audit.Record {
 		k = audit.KindOutcome
 	}
 	r := s.callRecord(c, k)
-	if c.intent != nil { // the intent holds them already
-		r.Action, r.Facts = nil, nil
-	}
 	res := c.result
 	r.Intent, r.Status, r.Took = c.intent, c.status, s.o.Now().Sub(c.begun)
 	if c.answer.Failure != nil {

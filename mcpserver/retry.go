@@ -73,7 +73,7 @@ func (s *Server) once(ctx context.Context, c *call, do func() *call) (*call, err
 	if c.key == "" {
 		return do(), nil
 	}
-	key, digest := c.peer.Session+"\x00"+c.key, s.o.Log.Digest(append([]byte(c.tool.Name+"\x00"), c.args.Canonical()...))
+	key, digest := c.peer.Session+"\x00"+c.key, c.tool.Name+"\x00"+c.digest
 	for {
 		p, mine := s.runs.claim(key, digest)
 		if mine {
@@ -119,7 +119,7 @@ func (s *Server) recorded(ctx context.Context, c *call) (*call, error) {
 	if step == nil || step.Call.Status == audit.StatusPending || step.Call.Status == audit.StatusDenied || step.Call.Status == audit.StatusInvalid {
 		return nil, nil
 	}
-	if step.Call.Tool != c.tool.Name || step.Call.ArgsDigest != s.o.Log.Digest(c.args.Canonical()) {
+	if step.Call.Tool != c.tool.Name || step.Call.ArgsDigest != c.digest {
 		return nil, otherCall(c)
 	}
 	end := step.End()
