@@ -24,21 +24,26 @@ const (
 
 // Structured is an answer for programs. Its JSON is stable.
 type Structured struct {
-	Call     string             `json:"call"`
-	Status   audit.Status       `json:"status"`
-	Decision *Judged            `json:"decision"` // null when the call was never judged
-	Approval string             `json:"approval,omitempty"`
-	Failure  *tools.Failure     `json:"failure,omitempty"`
-	Exit     int                `json:"exit"`
-	Stdout   string             `json:"stdout"`
-	Stderr   string             `json:"stderr"`
-	Walls    []sandbox.Wall     `json:"walls"`
-	Level    sandbox.Level      `json:"level"`
-	Usage    sandbox.Usage      `json:"usage"`
-	Hit      []sandbox.LimitHit `json:"limits_hit"`
-	Denials  []sandbox.Denial   `json:"denials"`
-	Changes  []sandbox.Change   `json:"changes"`
-	Data     any                `json:"data,omitempty"` // the tool's own
+	Call     string         `json:"call"`
+	Status   audit.Status   `json:"status"`
+	Decision *Judged        `json:"decision"` // null when the call was never judged
+	Approval string         `json:"approval,omitempty"`
+	Failure  *tools.Failure `json:"failure,omitempty"`
+	Ran
+	Data any `json:"data,omitempty"` // the tool's own
+}
+
+// Ran is what a command did, for programs.
+type Ran struct {
+	Exit    int                `json:"exit"`
+	Stdout  string             `json:"stdout"`
+	Stderr  string             `json:"stderr"`
+	Walls   []sandbox.Wall     `json:"walls"`
+	Level   sandbox.Level      `json:"level"`
+	Usage   sandbox.Usage      `json:"usage"`
+	Hit     []sandbox.LimitHit `json:"limits_hit"`
+	Denials []sandbox.Denial   `json:"denials"`
+	Changes []sandbox.Change   `json:"changes"`
 }
 
 // Judged is a decision as programs see it.
@@ -74,8 +79,10 @@ func (s *Server) structured(c *call) Structured {
 	r := c.result
 	out := Structured{
 		Call: c.id, Status: c.status, Approval: c.allowed.Request.ID, Failure: c.answer.Failure, Data: c.answer.Data,
-		Exit: r.Exit, Stdout: s.o.Log.Redact(string(r.Stdout.Data)), Stderr: s.o.Log.Redact(string(r.Stderr.Data)),
-		Walls: list(r.Walls), Level: r.Level, Usage: r.Usage, Hit: list(r.Hit), Denials: list(r.Denials), Changes: list(r.Changes),
+		Ran: Ran{
+			Exit: r.Exit, Stdout: s.o.Log.Redact(string(r.Stdout.Data)), Stderr: s.o.Log.Redact(string(r.Stderr.Data)),
+			Walls: list(r.Walls), Level: r.Level, Usage: r.Usage, Hit: list(r.Hit), Denials: list(r.Denials), Changes: list(r.Changes),
+		},
 	}
 	if c.judged.Tool != "" {
 		out.Decision = Judge(c.decision)

@@ -148,7 +148,7 @@ func (c *Client) listen(r io.Reader) {
 	var err error
 	for {
 		var line []byte
-		if line, err = readLine(in); err != nil {
+		if line, err = nextLine(in); err != nil {
 			break
 		}
 		var m struct {

@@ -130,8 +130,8 @@ type envelope struct {
 func (c *conn) read(ctx context.Context, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
-		line, err := readLine(in)
-		if errors.Is(err, errTooLong) {
+		line, err := nextLine(in)
+		if errors.Is(err, ErrTooLong) {
 			c.send(mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.INVALID_REQUEST,
 				fmt.Sprintf("message longer than %d MiB: send less at a time", MaxLine>>20), nil))
 			continue
@@ -251,11 +251,13 @@ func (c *conn) send(m any) {
 	}
 }
 
-var errTooLong = errors.New("line too long")
+// ErrTooLong means that a line was longer than MaxLine; it was read to its end
+// and not kept.
+var ErrTooLong = errors.New("line too long")
 
-// readLine reads up to the next newline. A line over MaxLine is read to its end
-// without being kept and reported as errTooLong.
-func readLine(r *bufio.Reader) ([]byte, error) {
+// ReadLine reads up to and with the next newline. What the end of the stream cuts
+// off is returned together with the error.
+func ReadLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
 	for {
@@ -268,14 +270,21 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		}
 		switch {
 		case err == nil && long:
-			return nil, errTooLong
+			return nil, ErrTooLong
 		case err == nil:
 			return line, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0:
-			return line, nil
-		default:
-			return nil, err
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
 		}
 	}
+}
+
+// nextLine is ReadLine for a reader of messages: a last one without its newline
+// counts.
+func nextLine(r *bufio.Reader) ([]byte, error) {
+	line, err := ReadLine(r)
+	if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0 {
+		err = nil
+	}
+	return line, err
 }

@@ -78,16 +78,9 @@ func local(p place, n need) (*backend, error) {
 		}
 		logRoutes(m, r)
 	case needDesk:
-		if err := p.make(); err != nil {
-			return nil, err
-		}
-		c, err := loadConfig(p.config)
+		c, log, err := openLog(p)
 		if err != nil {
 			return nil, err
-		}
-		log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
-		if err != nil {
-			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
 		desk, err := openDesk(p, c, log)
 		if err != nil {
@@ -105,6 +98,23 @@ func local(p place, n need) (*backend, error) {
 		return nil, errNobody
 	}
 	return b, nil
+}
+
+// openLog opens the log for writing where nobody serves, with the configuration
+// that it is opened by.
+func openLog(p place) (config, *audit.Log, error) {
+	if err := p.make(); err != nil {
+		return config{}, nil, err
+	}
+	c, err := loadConfig(p.config)
+	if err != nil {
+		return config{}, nil, err
+	}
+	log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+	if err != nil {
+		return config{}, nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	return c, log, nil
 }
 
 // inProcess serves a handler to this process alone, over in-memory connections.

@@ -12,24 +12,15 @@ import (
 
 	"sallyport/audit"
 	"sallyport/mcpserver"
-	"sallyport/sandbox"
 )
 
 // execResult is what `exec --json` prints. Its form is stable.
 type execResult struct {
-	Decision *mcpserver.Judged  `json:"decision"`
-	Status   audit.Status       `json:"status"`
-	Approval string             `json:"approval,omitempty"`
-	Error    string             `json:"error,omitempty"`
-	Exit     int                `json:"exit"`
-	Stdout   string             `json:"stdout"`
-	Stderr   string             `json:"stderr"`
-	Walls    []sandbox.Wall     `json:"walls"`
-	Level    sandbox.Level      `json:"level"`
-	Usage    sandbox.Usage      `json:"usage"`
-	Hit      []sandbox.LimitHit `json:"limits_hit"`
-	Denials  []sandbox.Denial   `json:"denials"`
-	Changes  []sandbox.Change   `json:"changes"`
+	Decision *mcpserver.Judged `json:"decision"`
+	Status   audit.Status      `json:"status"`
+	Approval string            `json:"approval,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	mcpserver.Ran
 }
 
 func newExec() *cobra.Command {
@@ -116,10 +107,7 @@ func execute(cmd *cobra.Command, p place, x execCall) error {
 	}
 	code := exitCodeOf(s)
 	if wantsJSON(cmd) {
-		out := execResult{
-			Decision: s.Decision, Status: s.Status, Approval: s.Approval, Exit: s.Exit, Stdout: s.Stdout, Stderr: s.Stderr,
-			Walls: s.Walls, Level: s.Level, Usage: s.Usage, Hit: s.Hit, Denials: s.Denials, Changes: s.Changes,
-		}
+		out := execResult{Decision: s.Decision, Status: s.Status, Approval: s.Approval, Ran: s.Ran}
 		if s.Failure != nil {
 			out.Error = s.Failure.Msg
 		}

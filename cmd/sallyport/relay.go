@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"sallyport/mcpserver"
 )
 
 // relay carries one host's messages to the daemon and back. It outlives the
@@ -162,7 +164,7 @@ func (r *relay) reopen(c *relayConn) error {
 		return err
 	}
 	for {
-		line, err := readLine(c.in)
+		line, err := mcpserver.ReadLine(c.in)
 		if err != nil {
 			return err
 		}

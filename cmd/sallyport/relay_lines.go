@@ -16,8 +16,8 @@ import (
 func (r *relay) fromHost(ctx context.Context, host io.Reader) error {
 	in := bufio.NewReaderSize(host, 64<<10)
 	for {
-		line, err := readLine(in)
-		if errors.Is(err, errTooLong) {
+		line, err := mcpserver.ReadLine(in)
+		if errors.Is(err, mcpserver.ErrTooLong) {
 			r.tell(tooLong())
 			continue
 		}
@@ -98,7 +98,7 @@ func (r *relay) note(m message, ok bool, line []byte) (*request, bool) {
 // replaces it if answers are still owed.
 func (r *relay) fromDaemon(ctx context.Context, l *link) {
 	for {
-		line, err := readLine(l.in)
+		line, err := mcpserver.ReadLine(l.in)
 		if err != nil {
 			break
 		}
@@ -180,30 +180,4 @@ func (r *relay) tell(line []byte) {
 	r.hostMu.Lock()
 	defer r.hostMu.Unlock()
 	_, _ = r.host.Write(line) // a host that has gone shows as end of file
-}
-
-var errTooLong = errors.New("line too long")
-
-// readLine reads one line with its end. A line over mcpserver.MaxLine is read to
-// its end without being kept. A line that the end of file cuts off is no line.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := in.ReadSlice('\n')
-		if !long && len(line)+len(part) > mcpserver.MaxLine {
-			long, line = true, nil
-		}
-		if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case err == nil && long:
-			return nil, errTooLong
-		case err == nil:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return line, err
-		}
-	}
 }

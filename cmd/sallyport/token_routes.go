@@ -89,16 +89,9 @@ func recordToken(r *http.Request, log appender, event string, t identity.Token) 
 
 // localTokens opens what the token routes need where nobody serves.
 func localTokens(p place, m *http.ServeMux) (shut func() error, err error) {
-	if err := p.make(); err != nil {
-		return nil, err
-	}
-	c, err := loadConfig(p.config)
+	_, log, err := openLog(p)
 	if err != nil {
 		return nil, err
-	}
-	log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
-	if err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	s, err := identity.Open(p.tokens()) // the log's lock keeps others out of this file too
 	if err != nil {
