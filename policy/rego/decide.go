@@ -56,14 +56,8 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	}
 	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
-	seen := map[int][]*ast.Term{} // by hash: a loop body walked twice is judged once
-	for _, cmd := range f.Cmds {
+	for _, cmd := range distinct(f.Cmds) {
 		term := enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))
-		hash := term.Value.Hash()
-		if slices.ContainsFunc(seen[hash], term.Equal) {
-			continue
-		}
-		seen[hash] = append(seen[hash], term)
 		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, term})
 		more, err := g.evaluate(ctx, unitCmd, input, cmd.Text, opts)
 		if err != nil {
@@ -72,6 +66,24 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 		hits = append(hits, g.relaxed(more, cmd.Program)...)
 	}
 	return g.join(in, f, hits), nil
+}
+
+// distinct leaves out commands whose facts are those of an earlier one: a loop's
+// body, walked twice, is judged once.
+func distinct(cmds []policy.Cmd) []policy.Cmd {
+	if len(cmds) < 2 {
+		return cmds
+	}
+	out := make([]policy.Cmd, 0, len(cmds))
+	same := make(map[string][]int, len(cmds)) // by text: where in out
+	for i := range cmds {
+		c := &cmds[i]
+		if !slices.ContainsFunc(same[c.Text], func(j int) bool { return reflect.DeepEqual(&out[j], c) }) {
+			same[c.Text] = append(same[c.Text], len(out))
+			out = append(out, *c)
+		}
+	}
+	return out
 }
 
 // perCommand turns the members of a call's input into those that all its
