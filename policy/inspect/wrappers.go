@@ -141,7 +141,10 @@ func (c *call) shellProgram() {
 // stdinShell walks a known standard input as shell text.
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
-		if c.w.fromFile || c.w.fed != "" {
+		switch {
+		case c.w.fed != "":
+			c.opaque = "runs its input as commands"
+		case c.w.fromFile:
 			c.opaque = "runs a text known only when it runs"
 		}
 		return
