@@ -158,3 +158,20 @@ func TestFactsAreComplete(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, string(b), "null")
 }
+
+// TestFoundAndHandedOn: what find lists, xargs hands to the command it runs.
+func TestFoundAndHandedOn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"find / -type f | xargs rm -rf":                "remove /",
+		"find / -type f -print0 | xargs -0 rm -f":      "remove /",
+		"find /etc | sudo xargs -I{} rm {}":            "remove /etc",
+		"find src -name '*.o' | xargs rm":              "remove src/**/*.o",
+		"find /etc -name '*.conf' | xargs -n1 chmod 0": "write /etc/**/*.conf",
+	} {
+		assert.Contains(t, strings.Join(touched(look(t, memory{}, text)), "\n"), want, text)
+	}
+	for _, text := range []string{"find / -type f | xargs grep x", "find / | wc -l; echo a | xargs rm", "find . | xargs ls; ls | xargs rm"} {
+		assert.False(t, wipesRoot(look(t, memory{}, text)), text)
+	}
+}

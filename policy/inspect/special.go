@@ -174,6 +174,7 @@ func (c *call) find() {
 		c.reads(r)
 	}
 	found := filtered(args, roots)
+	c.w.in.found = found
 	for _, r := range found {
 		c.reads(r)
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	"sallyport/policy"
@@ -249,9 +250,11 @@ func (c *call) xargs() {
 		return
 	}
 	extra := []word{{s: "<stdin>", opaque: true}}
-	if c.w.stdin != nil {
-		extra = nil
+	switch {
+	case c.w.stdin != nil:
 		extra = c.items(*c.w.stdin)
+	case len(c.w.listed) > 0:
+		extra = append(slices.Clone(c.w.listed), extra...)
 	}
 	in, isIn := c.value("-I")
 	if v, ok := c.value("-i"); ok {
