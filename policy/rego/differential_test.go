@@ -3,7 +3,6 @@ package rego
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"sort"
 	"strings"
@@ -266,20 +265,4 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, "added", diff[0].Change)
 	assert.Equal(t, "user.x", diff[0].ID)
 	assert.Equal(t, "removed", Diff(b, a)[0].Change)
-}
-
-func BenchmarkDecideWith200UserRules(b *testing.B) {
-	text := "package sallyport.user\n"
-	for i := range 200 {
-		text += fmt.Sprintf("\n# METADATA\n# title: Rule %d\n# custom:\n#   id: user.r%d\n#   tier: L2\n#   reason: because\n#   remedy: another way\nhit contains rego.metadata.rule().custom if {\n\tinput.cmd.program == \"program%d\"\n\tinput.cmd.sub == \"x\"\n}\n", i, i, i)
-	}
-	e := load(b, Layer{Name: "user", FS: files("x.rego", text)})
-	benchmarkDecide(b, e)
-}
-
-func BenchmarkLoad(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		load(b)
-	}
 }
