@@ -313,7 +313,7 @@ var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
 	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
-	"docker-compose": "docker-compose", "rview": "vim", "rvim": "vim", "gvim": "vim", "vimdiff": "vim", "nvimdiff": "vim", "yash": "sh", "posh": "sh", "bosh": "sh", "sash": "sh", "osh": "bash", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
+	"docker-compose": "docker-compose", "rview": "vim", "rvim": "vim", "gvim": "vim", "vimdiff": "vim", "nvimdiff": "vim", "yash": "sh", "posh": "sh", "bosh": "sh", "c89": "cc", "c99": "cc", "sash": "sh", "osh": "bash", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
 }
 
