@@ -236,6 +236,17 @@ func afterBwrap(argv []word) []word {
 	return nil
 }
 
+// silentEx takes the s out of -es and -Es, where it has no value.
+func silentEx(argv []word) []word {
+	for i, a := range argv {
+		if a.s == "-es" || a.s == "-Es" {
+			argv = slices.Clone(argv)
+			argv[i].s = "-e"
+		}
+	}
+	return argv
+}
+
 // exLead is what may stand before an ex command: ranges and modifiers.
 var exLead = regexp.MustCompile(`^(?:[:\s%$.,0-9+-]|'<|'>|(?:sil(?:ent)?!?|noa(?:utocmd)?|keepj(?:umps)?|lockm(?:arks)?|verb(?:ose)?|tab|vert(?:ical)?)\s)*`)
 
