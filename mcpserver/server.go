@@ -57,12 +57,15 @@ type (
 // Options are the stations of a Server; all are required but Logger.
 type Options struct {
 	Version string
-	Gate    gate
-	Desk    desk
-	Runner  runner
-	Log     journal
-	Limits  limiter
-	Now     func() time.Time
+	// Ready waits until calls can be judged; its error refuses a call. nil means
+	// at once.
+	Ready  func(context.Context) error
+	Gate   gate
+	Desk   desk
+	Runner runner
+	Log    journal
+	Limits limiter
+	Now    func() time.Time
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger

@@ -129,7 +129,7 @@ func (r *relay) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.hello.Session = w.Session
+	r.hello.Session, r.hello.Again = w.Session, true
 	if err := r.reopen(c); err != nil {
 		c.Close()
 		return fmt.Errorf("open the session again: %w", err)
