@@ -98,6 +98,14 @@ func greet(p place, c *net.UnixConn, h hello) (*relayConn, welcome, error) {
 	return r, w, c.SetReadDeadline(time.Time{})
 }
 
+// tooMany is the error for a socket whose queue is full.
+func tooMany(p place) error {
+	if pid := holderOf(p.desk()); pid != 0 && stopped(pid) {
+		return frozenDaemon(pid)
+	}
+	return fmt.Errorf("the daemon takes no more connections: it is overloaded (see %s)", p.daemonLog())
+}
+
 func frozenDaemon(pid int) error {
 	return fmt.Errorf("the daemon (pid %d) is stopped and answers nobody: let it go on with `kill -CONT %d`, or end it with `kill -KILL %d`", pid, pid, pid)
 }
@@ -136,7 +144,7 @@ func reach(ctx context.Context, p place) (*net.UnixConn, error) {
 		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.EAGAIN):
 			return nil, fmt.Errorf("reach the daemon: %w", err)
 		case time.Now().After(end) && errors.Is(err, syscall.EAGAIN):
-			return nil, fmt.Errorf("the daemon takes no more connections: it is stopped or overloaded (see %s)", p.daemonLog())
+			return nil, tooMany(p)
 		case time.Now().After(end):
 			return nil, fmt.Errorf("no daemon listened within %s: see %s", startTime, p.daemonLog())
 		}

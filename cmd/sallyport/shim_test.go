@@ -38,6 +38,17 @@ func (w *world) kill() {
 	waitFor(w.t, "the daemon is dead", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
+// freeze stops the daemon until the test ends, and waits until it has stopped: the
+// signal works only once one of its threads has run.
+func (w *world) freeze() (pid int) {
+	w.t.Helper()
+	pid = w.daemonPID()
+	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
+	w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	waitFor(w.t, "the daemon is stopped", func() bool { return stopped(pid) })
+	return pid
+}
+
 // records is the whole audit log, oldest first.
 func (w *world) records() []audit.Record {
 	w.t.Helper()
@@ -237,10 +248,7 @@ func TestFrozenDaemonIsReported(t *testing.T) {
 	c := w.connect()
 	c.send(call(1, "read_file", `{"path":"a.txt"}`))
 	c.recv()
-	pid := w.daemonPID()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
-
+	pid := w.freeze()
 	c.send(call(2, "read_file", `{"path":"a.txt"}`))
 	want := fmt.Sprintf("the daemon (pid %d) is stopped and answers nobody", pid)
 	assert.Contains(t, c.recv(), want, "a shim at work")
