@@ -71,6 +71,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Progress is how often a call that runs on says so, 10 s by default.
 	Progress time.Duration
+	// Drain is how long requests in flight may still take after a peer has sent its
+	// last one, 10 s by default: enough for a scripted client that pipes its
+	// requests in and reads on.
+	Drain time.Duration
 	// Traces and Metrics go where the composition sends them; nil is nowhere.
 	Traces  trace.TracerProvider
 	Metrics metric.MeterProvider

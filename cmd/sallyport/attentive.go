@@ -28,7 +28,7 @@ func attend(p place, socket string) (net.Conn, error) {
 
 func (a *attentive) Read(b []byte) (int, error) {
 	for {
-		if err := a.SetReadDeadline(time.Now().Add(frozeTime)); err != nil {
+		if err := a.SetReadDeadline(time.Now().Add(a.place.wait.frozeTime())); err != nil {
 			return 0, err
 		}
 		n, err := a.from.Read(b)
@@ -44,7 +44,7 @@ func (a *attentive) Read(b []byte) (int, error) {
 func (a *attentive) Write(b []byte) (int, error) {
 	done := 0
 	for {
-		if err := a.SetWriteDeadline(time.Now().Add(frozeTime)); err != nil {
+		if err := a.SetWriteDeadline(time.Now().Add(a.place.wait.frozeTime())); err != nil {
 			return done, err
 		}
 		n, err := a.UnixConn.Write(b[done:])

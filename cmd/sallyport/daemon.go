@@ -36,6 +36,8 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
+	helloTime time.Duration // that a client has to say who it is
+
 	log      *audit.Log
 	desk     *approval.Desk
 	judges   *judges
@@ -68,7 +70,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}}
+	d := &daemon{place: p, config: c, logger: logger, helloTime: 10 * time.Second, hosts: map[string]int{}}
 	d.page.d = d
 	defer func() {
 		if err != nil {
@@ -213,7 +215,8 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	if err != nil {
 		return err
 	}
-	control := &http.Server{Handler: d.touching(d.control()), ReadHeaderTimeout: 10 * time.Second, ConnContext: withUnixPeer}
+	control := networkBounds().server(d.touching(d.control()))
+	control.ConnContext = withUnixPeer
 	d.touch()
 	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
 	d.busy.Go(func() { d.accept(ctx, agents) })
@@ -395,7 +398,7 @@ func (a agentConn) Gone() bool { return gone(a.UnixConn) }
 // agent greets one agent and serves it.
 func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 	a := agentConn{c, bufio.NewReaderSize(c, 64<<10)}
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(d.helloTime)); err != nil {
 		return err
 	}
 	p, err := d.greet(ctx, a)
