@@ -91,6 +91,7 @@ type Record struct {
 	Denials json.RawMessage `json:"denials,omitempty"`
 	Outputs []Output        `json:"outputs,omitempty"`
 	Changes []Change        `json:"changes,omitempty"`
+	Head    string          `json:"head,omitempty"` // the workspace's commit after the call, where it moved
 	Took    time.Duration   `json:"took,omitempty"`
 	Trace   string          `json:"trace,omitempty"` // W3C trace id
 

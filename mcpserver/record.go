@@ -71,6 +71,11 @@ func (s *Server) outcomeRecord(c *call) audit.Record {
 	} else {
 		r.Outputs = append(r.Outputs, output("answer", sandbox.Output{Data: []byte(c.answer.Text), Total: int64(len(c.answer.Text))}))
 	}
+	if res.Ran && c.intent != nil {
+		if head := sandbox.ReadHead(c.peer.Workspace).Commit; head != c.judged.Workspace.Commit {
+			r.Head = head
+		}
+	}
 	for _, ch := range changesOf(res) {
 		r.Changes = append(r.Changes, audit.Change{Path: ch.Path, Kind: ch.Kind, Before: ch.Before, After: ch.After})
 	}
