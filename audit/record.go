@@ -6,6 +6,7 @@ package audit
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // RecordVersion is the version of Record's JSON form.
@@ -106,6 +107,26 @@ type Output struct {
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
 	Preview string `json:"preview,omitempty"`
+}
+
+// PreviewBytes is how much of an output is kept beside its digest.
+const PreviewBytes = 4 << 10
+
+// Preview is what is kept of an output: its beginning, whole characters only.
+func Preview(output []byte) string {
+	if len(output) <= PreviewBytes {
+		return string(output)
+	}
+	cut := output[:PreviewBytes]
+	for i := 1; i < utf8.UTFMax; i++ {
+		if last := cut[len(cut)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				cut = cut[:len(cut)-i]
+			}
+			break
+		}
+	}
+	return string(cut)
 }
 
 // Change is one workspace file that a call changed.

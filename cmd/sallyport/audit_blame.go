@@ -124,7 +124,7 @@ func blame(ctx context.Context, b *backend, file string, line int) (blamed, erro
 	a.Text = strings.TrimSuffix(lines[line-1], "\r")
 	root, err := repositoryOf(filepath.Dir(file))
 	if err == nil {
-		r, done, err := ownRunner()
+		r, done, err := ownRunner("")
 		if err != nil {
 			return a, err
 		}

@@ -14,12 +14,12 @@ import (
 
 // ownRunner is a runner for a command of the command line, with a state folder
 // that goes with it: the daemon's belongs to the daemon.
-func ownRunner() (r *sandbox.Runner, done func(), err error) {
+func ownRunner(least sandbox.Level) (r *sandbox.Runner, done func(), err error) {
 	dir, err := os.MkdirTemp("", "sallyport-run-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a folder for the cells: %w", err)
 	}
-	r, err = sandbox.NewRunner(sandbox.Options{State: filepath.Join(dir, "state"), Warm: -1})
+	r, err = sandbox.NewRunner(sandbox.Options{State: filepath.Join(dir, "state"), Warm: -1, MinLevel: least})
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, nil, fmt.Errorf("prepare the sandbox: %w", err)
