@@ -9,6 +9,7 @@ var unsteady = []struct {
 	with    string
 }{
 	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`), ""},
+	{regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}([.,]\d+)?(Z| ?[+-]\d{2}:?\d{2}\b|\b)`), "TIME"},
 	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (\d{1,2} )?(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( +\d{1,2})?\b`), "DAY"},
 	{regexp.MustCompile(`\b\d{4}[-/]\d{2}[-/]\d{2}\b`), "DAY"},
 	{regexp.MustCompile(`\b\d{2}:\d{2}:\d{2}([.,]\d+)?(Z|[ ]?[+-]\d{2}:?\d{2})?\b`), "TIME"},
