@@ -75,7 +75,7 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 // guarded is the way of a planned call past the gate.
 func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 	c.judged = judged(c)
-	if err := s.limit(c); err != nil {
+	if err := s.limit(c, c.args.Canonical()); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
 	c.decision, c.facts = s.o.Gate.Admit(ctx, c.judged)
@@ -134,9 +134,9 @@ func plan(c *call, a attempt) error {
 }
 
 // limit stops an agent that runs in circles or too fast.
-func (s *Server) limit(c *call) error {
+func (s *Server) limit(c *call, args json.RawMessage) error {
 	c.counted = limits.Key{
-		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
+		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, args),
 	}
 	ok, v := s.o.Limits.Admit(c.begun, c.counted, c.digest)
 	c.judged.Session = s.o.Limits.Session(c.peer.Session)

@@ -29,6 +29,7 @@ type (
 	}
 	desk interface {
 		Settle(ctx context.Context, a approval.Ask) (approval.Outcome, error)
+		Announce(ctx context.Context, asks []approval.Ask) (approval.Batch, error)
 		Wait(ctx context.Context, id string) (approval.Request, error)
 		Get(id string) (approval.Request, error)
 		Finish(id, result string) error

@@ -29,6 +29,9 @@ type noDesk struct{}
 func (noDesk) Settle(context.Context, approval.Ask) (approval.Outcome, error) {
 	return approval.Outcome{}, nil
 }
+func (noDesk) Announce(context.Context, []approval.Ask) (approval.Batch, error) {
+	return approval.Batch{}, nil
+}
 func (noDesk) Wait(context.Context, string) (approval.Request, error) {
 	return approval.Request{}, nil
 }

@@ -47,6 +47,10 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		req, err := desk.Get(r.PathValue("id"))
 		answer(w, req, err)
 	})
+	m.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, r *http.Request) {
+		batch, err := desk.Batch(r.PathValue("id"))
+		answer(w, batch, err)
+	})
 	m.HandleFunc("POST /v1/approvals/{id}/approve", func(w http.ResponseWriter, r *http.Request) {
 		var in verdictIn
 		if !read(w, r, &in) {
@@ -64,7 +68,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		if !read(w, r, &in) {
 			return
 		}
-		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note)
+		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note, in.Shown)
 		answer(w, req, err)
 	})
 	m.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {

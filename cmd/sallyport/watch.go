@@ -45,6 +45,6 @@ func (d remoteDesk) Approve(ctx context.Context, id string, o approval.ApproveOp
 	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/approve", in, &r)
 }
 
-func (d remoteDesk) Deny(ctx context.Context, id, advice string) (r approval.Request, err error) {
-	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/deny", verdictIn{Note: advice}, &r)
+func (d remoteDesk) Deny(ctx context.Context, id, advice, shown string) (r approval.Request, err error) {
+	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/deny", verdictIn{Note: advice, Shown: shown}, &r)
 }

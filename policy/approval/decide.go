@@ -28,8 +28,8 @@ type ApproveOptions struct {
 	// session too if any is named.
 	Grant *Grant
 	Note  string
-	// Shown, when set, is Request.Shown as the person saw it; the approval is
-	// refused when the desk would show something else.
+	// Shown is Request.Shown, or Batched.Shown, as the person saw it. It is needed:
+	// the approval is refused when the desk would show something else.
 	Shown string
 }
 
@@ -39,10 +39,10 @@ type ApproveOptions struct {
 // call covers the session's other L2 calls too.
 func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) {
 	var out Request
-	err := d.decide(id, by, func(t *tx, n number, r *Request) error {
-		if o.Shown != "" && o.Shown != r.Shown {
-			return fmt.Errorf("%w: what you were shown is not what the desk holds; look again", ErrRefused)
-		}
+	if o.Shown == "" {
+		return out, fmt.Errorf("approve request %s: %w: an approval says what the person was shown", Visible(id), ErrInvalid)
+	}
+	err := d.decide(id, by, o.Shown, func(t *tx, n number, r *Request) error {
 		for _, v := range r.Votes {
 			if v.Person.same(by) {
 				return fmt.Errorf("%w: %s has approved it already and %d people are needed", ErrRefused, by.Name, r.Approvers)
@@ -71,11 +71,17 @@ func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) 
 	return out, nil
 }
 
-// Deny is one person's no. The advice reaches the agent.
-func (d *Desk) Deny(id string, by Person, advice string) (Request, error) {
+// Deny is one person's no. The advice reaches the agent. shown is what the person
+// saw, as in ApproveOptions; it may be empty, for a no needs no look, and is then
+// recorded so.
+func (d *Desk) Deny(id string, by Person, advice, shown string) (Request, error) {
 	var out Request
-	err := d.decide(id, by, func(t *tx, n number, r *Request) error {
-		r.Votes = append(r.Votes, Vote{Person: by, Note: advice, Time: t.now, Shown: r.Shown})
+	err := d.decide(id, by, "", func(t *tx, n number, r *Request) error {
+		v := Vote{Person: by, Note: advice, Time: t.now}
+		if shown != "" {
+			v.Shown = r.Shown
+		}
+		r.Votes = append(r.Votes, v)
 		r.State, r.Decided, r.Ended, r.Advice = StateDenied, t.now, t.now, advice
 		t.emit(Event{Kind: Denied, Request: brief(*r), Person: &by, Note: advice})
 		out = *r
@@ -88,31 +94,33 @@ func (d *Desk) Deny(id string, by Person, advice string) (Request, error) {
 }
 
 // decide finds a pending request, or the pending ones of a batch, checks that
-// the person may decide, and applies fn in one change. A person who may not is
-// recorded.
-func (d *Desk) decide(id string, by Person, fn func(*tx, number, *Request) error) error {
+// the person may decide and, where shown is not empty, was shown what the desk
+// holds, and applies fn in one change. A decision that may not be is recorded.
+func (d *Desk) decide(id string, by Person, shown string, fn func(*tx, number, *Request) error) error {
 	var refusal error
 	err := d.update(func(t *tx) error {
-		all, err := t.pending(id)
+		numbers, err := t.pending(id)
 		if err != nil {
 			return err
 		}
-		for _, n := range all {
-			r, err := t.load(n)
-			if err != nil {
+		all := make([]Request, len(numbers))
+		for i, n := range numbers {
+			if all[i], err = t.load(n); err != nil {
 				return err
 			}
-			if refusal = d.may(by, r); refusal != nil {
-				t.emit(Event{Kind: Refused, Request: brief(r), Person: &by, Note: refusal.Error()})
-				return nil
+			if refusal == nil {
+				refusal = d.may(by, all[i])
 			}
 		}
-		for _, n := range all {
-			r, err := t.load(n)
-			if err != nil {
-				return err
-			}
-			if err := fn(t, n, &r); err != nil {
+		if refusal == nil && shown != "" && shown != shownOf(id, all) {
+			refusal = fmt.Errorf("%w: what you were shown is not what the desk holds; look again", ErrRefused)
+		}
+		if refusal != nil {
+			t.emit(Event{Kind: Refused, Request: brief(all[0]), Person: &by, Note: refusal.Error()})
+			return nil
+		}
+		for i, n := range numbers {
+			if err := fn(t, n, &all[i]); err != nil {
 				return err
 			}
 		}

@@ -91,7 +91,8 @@ type Vote struct {
 	Scope   Reach     `json:"scope,omitempty"`
 	Note    string    `json:"note,omitempty"`
 	Time    time.Time `json:"time"`
-	Shown   string    `json:"shown"` // digest of what the person was shown
+	// Shown is the digest of what the person was shown; "" for a no without a look.
+	Shown string `json:"shown,omitempty"`
 }
 
 // Person is who decides, and how the desk knows.

@@ -271,9 +271,12 @@ func (m model) keyDenying(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		m.say(false, "not denied")
 	case "enter":
 		m.mode = browsing
-		id, advice := m.selected, m.reason
+		id, advice, shown := m.selected, m.reason, ""
+		if m.shown != nil && m.shown.ID == id {
+			shown = m.shown.Shown
+		}
 		return m, func() tea.Msg {
-			r, err := m.o.Decider.Deny(m.ctx, id, advice)
+			r, err := m.o.Decider.Deny(m.ctx, id, advice, shown)
 			return decided{r, err}
 		}
 	case "backspace":

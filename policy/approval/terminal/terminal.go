@@ -24,7 +24,7 @@ type Source interface {
 // Decider takes the person's answers. Who the person is, is the decider's to know.
 type Decider interface {
 	Approve(ctx context.Context, id string, o approval.ApproveOptions) (approval.Request, error)
-	Deny(ctx context.Context, id, advice string) (approval.Request, error)
+	Deny(ctx context.Context, id, advice, shown string) (approval.Request, error)
 }
 
 // Options configure Run. Source and Decider are needed.

@@ -54,8 +54,8 @@ func (l local) Approve(_ context.Context, id string, o approval.ApproveOptions) 
 	return l.Desk.Approve(id, l.by, o)
 }
 
-func (l local) Deny(_ context.Context, id, advice string) (approval.Request, error) {
-	return l.Desk.Deny(id, l.by, advice)
+func (l local) Deny(_ context.Context, id, advice, shown string) (approval.Request, error) {
+	return l.Desk.Deny(id, l.by, advice, shown)
 }
 
 // now is the time of the story: two minutes after it was told.
