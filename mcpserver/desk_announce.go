@@ -91,9 +91,7 @@ func (s *Server) foresee(ctx context.Context, c *call, a attempt) (*call, error)
 	if err := plan(planned, a); err != nil {
 		return nil, err
 	}
-	planned.judged = judged(planned)
-	planned.judged.Session = s.o.Limits.Session(p.Session)
-	planned.decision, planned.facts = s.o.Gate.Admit(ctx, planned.judged)
+	s.judge(ctx, planned)
 	return planned, nil
 }
 

@@ -14,8 +14,8 @@ import (
 	"sallyport/tools"
 )
 
-// The desk's own tools tell an agent of its requests. They plan nothing that
-// could touch the machine, and see no request but the session's own.
+// The desk's own tools tell an agent of itself and of its requests, and announce
+// calls. They touch nothing, and see no request but the session's own.
 
 const deskSchema = `{"type": "object", "additionalProperties": false, "required": ["id"], "properties": {
 	"id": {"type": "string", "minLength": 1, "maxLength": 64, "description": "Id of the request, as the pending answer named it, such as \"k7f3qd\""}%s}}`
@@ -43,6 +43,10 @@ type deskTool struct {
 // deskTools is the one list of them.
 func (s *Server) deskTools() []deskTool {
 	return []deskTool{
+		{
+			name: "whoami", title: "Who you are here", schema: `{"type": "object", "additionalProperties": false}`, do: s.whoAmI,
+			text: "Tells who you are to Sallyport: user, agent, session, workspace, the preset that says what a change of code needs, your highest tier, your tools, the walls that commands get. Tier L0.",
+		},
 		{
 			name: "approval_status", title: "Look at a request for approval", schema: fmt.Sprintf(deskSchema, ""), do: s.lookUp,
 			text: "Tells how a pending request stands: pending, approved, denied with the person's advice, expired. Tier L0.",

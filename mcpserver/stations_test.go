@@ -35,6 +35,12 @@ func (noDesk) Announce(context.Context, []approval.Ask) (approval.Batch, error) 
 func (noDesk) Wait(context.Context, string) (approval.Request, error) {
 	return approval.Request{}, nil
 }
+func (noDesk) Approve(string, approval.Person, approval.ApproveOptions) (approval.Request, error) {
+	return approval.Request{}, approval.ErrNotFound
+}
+func (noDesk) Deny(string, approval.Person, string, string) (approval.Request, error) {
+	return approval.Request{}, approval.ErrNotFound
+}
 func (noDesk) Get(string) (approval.Request, error) { return approval.Request{}, approval.ErrNotFound }
 func (noDesk) Finish(string, string) error          { return nil }
 func (noDesk) Frozen(string) (bool, string)         { return false, "" }

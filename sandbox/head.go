@@ -8,9 +8,13 @@ import (
 
 // Head is where a workspace's git stands. The zero value means no git.
 type Head struct {
-	Branch   string // short name; "" when detached
-	Commit   string // hex; "" before the first commit
-	Worktree bool   // a linked worktree: .git is a file
+	Branch string // short name; "" when detached
+	Commit string // hex; "" before the first commit
+	// Worktree says that this is a linked worktree which its repository knows of
+	// (gitrepository-layout(5): worktrees/<id>/gitdir leads back here).
+	Worktree bool
+	// Main is the main working tree of a linked worktree; "" where there is none.
+	Main string
 }
 
 // ReadHead reads the workspace's HEAD from its files, without starting git.
@@ -20,11 +24,14 @@ func ReadHead(workspace string) Head {
 	dir := filepath.Join(workspace, ".git")
 	common := dir
 	if link, err := readRegular(dir); err == nil {
-		h.Worktree = true
 		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
 		common = dir
 		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
 			common = joined(dir, strings.TrimSpace(string(c)))
+			h.Worktree = registered(dir, workspace)
+		}
+		if h.Worktree && filepath.Base(common) == ".git" {
+			h.Main = filepath.Dir(common)
 		}
 	}
 	head, err := readRegular(filepath.Join(dir, "HEAD"))
@@ -46,6 +53,29 @@ func ReadHead(workspace string) Head {
 		h.Commit = packedRef(filepath.Join(common, "packed-refs"), ref)
 	}
 	return h
+}
+
+// registered reports whether a repository's record of a linked worktree leads back
+// to the workspace: a .git file alone anybody can write. A record that lies in the
+// workspace itself proves nothing: what is in there, the agent may have made.
+func registered(dir, workspace string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	if rel, err := filepath.Rel(workspace, real); err != nil || filepath.IsLocal(rel) {
+		return false
+	}
+	back, err := readRegular(filepath.Join(dir, "gitdir"))
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(joined(dir, strings.TrimSpace(string(back))))
+	if err != nil {
+		return false
+	}
+	here, err := os.Stat(filepath.Join(workspace, ".git"))
+	return err == nil && os.SameFile(here, there)
 }
 
 func joined(dir, path string) string {

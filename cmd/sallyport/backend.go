@@ -86,7 +86,12 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
+		set, err := openPresets(p, c.Preset)
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
 		deskRoutes(m, desk, personOf)
+		presetRoutes(m, p, set, desk, log, personOf)
 		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
 	case needTokens:
 		done, err := localTokens(p, m)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -17,7 +18,7 @@ import (
 type config struct {
 	// Preset is what an L2 call needs: "strict" (a person, each time; the
 	// default), "worktree" (nothing inside a linked worktree) or "solo" (one
-	// approval for the session).
+	// approval for the session), where no person chose another for the workspace.
 	Preset string `yaml:"preset"`
 	// MinLevel is the lowest rung of the sandbox that still runs commands:
 	// "full", "reduced" or "minimal".
@@ -85,9 +86,7 @@ func loadConfig(dir string) (config, error) {
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("read %s: %w", path, err)
 	}
-	switch c.Preset {
-	case "strict", "worktree", "solo":
-	default:
+	if !slices.Contains(presetNames, c.Preset) {
 		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
 	}
 	switch c.Approvers {

@@ -30,6 +30,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
+	presetRoutes(m, d.place, d.presets, d.desk, d.log, d.personOf)
 	logRoutes(m, &d.log.Reader)
 	liveLogRoutes(m, d.log)
 	tokenRoutes(m, d.place, d.tokens, d.log)

@@ -45,6 +45,11 @@ type daemon struct {
 	runner   *sandbox.Runner
 	mcp      *mcpserver.Server
 	tokens   *identity.Store
+	presets  *presets
+
+	levelMu sync.Mutex
+	level   sandbox.Level // of the last probe
+	levelAt time.Time
 
 	telemetry *telemetry
 
@@ -85,6 +90,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
+	if d.presets, err = openPresets(p, c.Preset); err != nil {
+		return nil, err
+	}
 	if d.judges, err = newJudges(ctx, p, c, authorIn(d.log)); err != nil {
 		return nil, err
 	}
@@ -99,6 +107,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
+		Preset: d.preset, About: d.about,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -403,7 +412,7 @@ func (d *daemon) greet(a agentConn) (*mcpserver.Peer, error) {
 	}
 	return &mcpserver.Peer{
 		Agent: name(h.Agent), User: who.user, Session: name(session), Conn: newID(), Workspace: root,
-		Preset: d.config.Preset, MaxTier: policy.L3,
+		MaxTier: policy.L3,
 		Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client", "workspace": "client"},
 	}, nil
 }

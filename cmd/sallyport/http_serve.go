@@ -164,7 +164,7 @@ func (f *front) authenticate(r *http.Request) (*mcpserver.Peer, error) {
 		return nil, fmt.Errorf("workspace %s leads to %s: the credential has to name that", id.Workspace, root)
 	}
 	p := &mcpserver.Peer{
-		Agent: id.Agent, User: id.User, Workspace: root, Preset: f.d.config.Preset, MaxTier: id.MaxTier, Tools: id.Tools, Credential: id.Credential,
+		Agent: id.Agent, User: id.User, Workspace: root, MaxTier: id.MaxTier, Tools: id.Tools, Credential: id.Credential,
 		Sources: map[string]string{"agent": source, "workspace": source, "credential": id.Credential},
 	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {

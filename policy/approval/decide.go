@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,6 +171,11 @@ func (r Request) since(now time.Time) string {
 // never decides.
 const channelAgent = "agent"
 
+// ChannelHost is the channel of a person who answers the prompt of the agent's own
+// host. The desk has only the host's word that somebody did, so it confirms one
+// L2 call where the preset says so, and nothing wider.
+const ChannelHost = "host"
+
 // may refuses a person who is the requester, has no name, or lacks a role.
 func (d *Desk) may(by Person, r Request) error {
 	switch {
@@ -180,6 +186,8 @@ func (d *Desk) may(by Person, r Request) error {
 	case by.Session != "" && by.Session == r.Session, r.Session != "" && (by.From == r.Session || by.Name == r.Session),
 		strings.EqualFold(by.Name, r.Agent):
 		return fmt.Errorf("%w: the requester cannot approve its own call; ask another person", ErrRefused)
+	case by.Channel == ChannelHost && (!r.Solo || r.Tier != policy.L2 || r.Approvers > 1 || len(r.Roles) > 0):
+		return fmt.Errorf("%w: a host's own prompt confirms L2 calls where the preset is solo, and nothing else; use `sallyport approvals`", ErrRefused)
 	case d.o.OtherUser && by.Name == r.User:
 		return fmt.Errorf("%w: the agent runs as %s; another user has to decide", ErrRefused, Visible(by.Name))
 	}
@@ -190,6 +198,19 @@ func (d *Desk) may(by Person, r Request) error {
 		return fmt.Errorf("%w: this call wants one of the roles %s", ErrRefused, strings.Join(r.Roles, ", "))
 	}
 	return nil
+}
+
+// May reports whether a person may settle something about agents that run as a
+// user which is no request: a workspace's preset. A refusal is recorded.
+func (d *Desk) May(by Person, user string) error {
+	err := d.may(by, Request{User: user})
+	if err == nil && by.Session != "" {
+		err = fmt.Errorf("%w: session %s is an agent's; only a person may", ErrRefused, Visible(by.Session))
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, d.Refuse(by, err.Error()))
 }
 
 // Refuse records an attempt to decide that a channel turned away itself: a
@@ -326,6 +347,8 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && by.Channel == ChannelHost:
+		return fmt.Errorf("%w: a host's own prompt confirms one call at a time", ErrRefused)
 	case wide && (r.Approvers > 1 || len(r.Roles) > 0):
 		return fmt.Errorf("%w: a call for %d people or a role is approved once at a time", ErrRefused, r.Approvers)
 	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
@@ -342,7 +365,7 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		}, r, by)
 	case o.Scope != Once:
 		return fmt.Errorf("%w: an approval reaches %q or %q, not %q", ErrInvalid, Once, Session, o.Scope)
-	case r.Solo && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
+	case r.Solo && by.Channel != ChannelHost && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
 		if covered, err := t.soloCovered(r); covered || err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func (g Grant) ceiling() policy.Tier {
 // covers reports whether the grant answers for a person.
 func (g Grant) covers(a Ask, now time.Time) bool {
 	s, ob := a.Subject, a.Decision.Obligations
-	return g.State(now) == "active" &&
+	return g.State(now) == "active" && (!g.Solo || a.Solo) && // a preset that was switched off covers nothing
 		a.Decision.Verdict == policy.Ask && a.Decision.Tier <= g.ceiling() &&
 		ob.Approvers <= 1 && len(ob.Roles) == 0 &&
 		(g.Tool == "" || g.Tool == s.Tool) &&
