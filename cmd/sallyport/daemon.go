@@ -46,6 +46,7 @@ type daemon struct {
 	mcp      *mcpserver.Server
 	tokens   *identity.Store
 	presets  *presets
+	sessions *sessions
 
 	levelMu sync.Mutex
 	level   sandbox.Level // of the last probe
@@ -71,7 +72,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}}
+	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}, sessions: newSessions()}
 	d.page.d = d
 	defer func() {
 		if err != nil {
@@ -102,12 +103,15 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
 		return nil, err
 	}
+	if err := d.expectSessions(); err != nil {
+		return nil, err
+	}
 	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
-		Preset: d.preset, About: d.about,
+		Preset: d.preset, About: d.about, Ended: d.sessionEnded,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -270,6 +274,9 @@ func (d *daemon) followDesk(ctx context.Context) {
 			if err := d.desk.Sweep(); err != nil {
 				d.logger.Error("sweep the approvals", "err", err)
 			}
+			for _, session := range d.sessions.due(time.Now(), d.config.sessionGrace()) {
+				d.sessionEnded(session)
+			}
 		case e, ok := <-events:
 			if !ok { // fell behind, or the desk is closed
 				cancel()
@@ -367,6 +374,12 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 		return err
 	}
 	defer d.host(p.Session, a)()
+	d.sessions.enter(p.Session)
+	defer func() {
+		if d.sessions.leave(p.Session, time.Now()) && ctx.Err() == nil { // a daemon that stops ends no session
+			d.sessionEnded(p.Session)
+		}
+	}()
 	return d.mcp.Serve(ctx, a, p)
 }
 
@@ -408,7 +421,7 @@ func (d *daemon) greet(a agentConn) (*mcpserver.Peer, error) {
 	}
 	session := h.Session
 	if session == "" {
-		session = "s-" + newID()
+		session = ownSession + newID()
 	}
 	return &mcpserver.Peer{
 		Agent: name(h.Agent), User: who.user, Session: name(session), Conn: newID(), Workspace: root,
