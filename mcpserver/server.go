@@ -81,6 +81,8 @@ type Options struct {
 	Preset func(workspace string) (name string, p policy.Preset)
 	// About tells of an agent and the cells it would get; nil leaves that out.
 	About func(ctx context.Context, agent string) (maxTier policy.Tier, level sandbox.Level)
+	// PendingFile is the file that tells programs of a request; nil where there is none.
+	PendingFile func(id string) string
 	// Ended is told of each HTTP session that has ended for good; nil is told nothing.
 	Ended func(session string)
 	// Rules are what sallyport://policy shows an agent, History the records of its own

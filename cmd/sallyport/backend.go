@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -92,7 +93,11 @@ func local(p place, n need) (*backend, error) {
 		}
 		deskRoutes(m, desk, personOf)
 		presetRoutes(m, p, set, desk, log, personOf)
-		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
+		files, err := openPendingFiles(p, c, desk, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
+		b.close = func() { shut(); _ = errors.Join(files.syncAll(), desk.Close(), log.Close()) }
 	case needTokens:
 		done, err := localTokens(p, m)
 		if err != nil {

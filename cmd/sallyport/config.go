@@ -31,6 +31,9 @@ type config struct {
 	// default), only a process that no connected agent host started
 	// ("other-process"), or only another user than the agent's ("other-user").
 	Approvers string `yaml:"approvers"`
+	// PendingDir is where each request that waits has a file for programs; the folder
+	// pending of the state folder by default. Keep it where agents cannot write.
+	PendingDir string `yaml:"pending_dir"`
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
@@ -93,6 +96,9 @@ func loadConfig(dir string) (config, error) {
 	case "", "any", "other-process", "other-user":
 	default:
 		return c, fmt.Errorf("read %s: approvers %q is not any, other-process or other-user", path, c.Approvers)
+	}
+	if c.PendingDir != "" && !filepath.IsAbs(c.PendingDir) {
+		return c, fmt.Errorf("read %s: pending_dir %q is not an absolute path", path, c.PendingDir)
 	}
 	switch c.MinLevel {
 	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:

@@ -38,6 +38,7 @@ type daemon struct {
 
 	log      *audit.Log
 	desk     *approval.Desk
+	files    *pendingFiles // of what waits
 	judges   *judges
 	limits   *limits.Limiter
 	page     page
@@ -85,6 +86,9 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
 	}
+	if d.files, err = openPendingFiles(p, c, d.desk, logger); err != nil {
+		return nil, err
+	}
 	if d.webhooks, err = d.newWebhooks(); err != nil {
 		return nil, err
 	}
@@ -108,10 +112,10 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	}
 	d.limits = limits.New(d.judges.base.engine.Data().Limits)
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
+		Version: version, Gate: d.judges, Desk: filedDesk{d.desk, d.files}, Runner: d.runner, Log: d.log,
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
-		Preset: d.preset, About: d.about, Ended: d.sessionEnded,
+		Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
@@ -274,6 +278,7 @@ func (d *daemon) followDesk(ctx context.Context) {
 			if err := d.desk.Sweep(); err != nil {
 				d.logger.Error("sweep the approvals", "err", err)
 			}
+			d.files.tidy()
 			for _, session := range d.sessions.due(time.Now(), d.config.sessionGrace()) {
 				d.sessionEnded(session)
 			}
@@ -284,7 +289,13 @@ func (d *daemon) followDesk(ctx context.Context) {
 					return
 				}
 				events, cancel = d.desk.Subscribe()
+				if err := d.files.syncAll(); err != nil {
+					d.logger.Error("keep the files of what waits", "err", err)
+				}
 				continue
+			}
+			if e.Request != nil {
+				d.files.sync(e.Request.ID)
 			}
 			if e.Kind == approval.Frozen && e.Scope != nil {
 				d.mcp.Interrupt(e.Scope.Agent)

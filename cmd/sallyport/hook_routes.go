@@ -240,7 +240,7 @@ func approvalOf(c policy.Call, f policy.Facts, d policy.Decision) approval.Ask {
 // settleHook asks at the desk, where L3 always goes and everything that no
 // person at the host would see.
 func (d *daemon) settleHook(ctx context.Context, a approval.Ask, out hookOut, rec *audit.Record) (hookOut, error) {
-	o, err := d.desk.Settle(ctx, a)
+	o, err := filedDesk{d.desk, d.files}.Settle(ctx, a)
 	if err != nil {
 		return hookOut{}, fmt.Errorf("ask for approval: %w", err)
 	}
