@@ -21,7 +21,7 @@ func newApprovals() *cobra.Command {
   sallyport approvals approve k7f3qd
   sallyport approvals deny k7f3qd use a feature branch`,
 	}
-	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny(), approvalsWatch())
+	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny(), approvalsWatch(), approvalsSuggest())
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func approvalsList() *cobra.Command {
 					approval.Visible(oneLine(r.Summary, 80)))
 				fmt.Fprintln(out, say.dim("        "+r.Agent+" in "+r.Workspace+until(r)+inBatch(r)))
 			}
-			return nil
+			return hint(cmd, b)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also those that are decided")

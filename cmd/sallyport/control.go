@@ -48,6 +48,10 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		req, err := desk.Get(r.PathValue("id"))
 		answer(w, req, err)
 	})
+	m.HandleFunc("GET /v1/suggestions", func(w http.ResponseWriter, _ *http.Request) {
+		list, err := desk.Suggest()
+		answer(w, list, err)
+	})
 	m.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, r *http.Request) {
 		batch, err := desk.Batch(r.PathValue("id"))
 		answer(w, batch, err)

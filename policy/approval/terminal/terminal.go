@@ -31,6 +31,9 @@ type Decider interface {
 type Options struct {
 	Source  Source
 	Decider Decider
+	// Suggest, when set, gives the answers that became a reflex; the view says so and
+	// shows them on a key.
+	Suggest func(ctx context.Context) ([]approval.Suggestion, error)
 	// Changed wakes the view when something changed; nil or silent, the view looks
 	// again every few seconds anyway.
 	Changed <-chan struct{}
