@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"sallyport/policy/approval/console"
 	"sallyport/sandbox"
 )
 
@@ -48,9 +50,11 @@ type config struct {
 		User                   string `yaml:"user"`
 	} `yaml:"policy"`
 	// Console is the approvals page; it listens on loopback only, on any free port
-	// unless one is named.
+	// unless one is named. With a URL it is served at http.listen too, under that
+	// address, and messages link to it.
 	Console struct {
 		Listen string `yaml:"listen"`
+		URL    string `yaml:"url"`
 	} `yaml:"console"`
 	// Webhooks are systems that are told what waits; see webhooks.go.
 	Webhooks []webhookConfig `yaml:"webhooks"`
@@ -96,6 +100,11 @@ func loadConfig(dir string) (config, error) {
 	case "", "any", "other-process", "other-user":
 	default:
 		return c, fmt.Errorf("read %s: approvers %q is not any, other-process or other-user", path, c.Approvers)
+	}
+	if c.Console.URL != "" {
+		if u, err := url.Parse(c.Console.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Path != console.DefaultPrefix || c.HTTP.Listen == "" {
+			return c, fmt.Errorf("read %s: console.url %q is not such as https://gate.example:7766%s, with http.listen to serve it", path, c.Console.URL, console.DefaultPrefix)
+		}
 	}
 	if c.PendingDir != "" && !filepath.IsAbs(c.PendingDir) {
 		return c, fmt.Errorf("read %s: pending_dir %q is not an absolute path", path, c.PendingDir)

@@ -127,8 +127,8 @@ func (d *Desk) decide(id string, by Person, shown string, fn func(*tx, number, *
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err != nil { // what fn refused left nothing behind, the attempt included
+		return d.kept(by, err)
 	}
 	return refusal
 }
@@ -207,8 +207,13 @@ func (d *Desk) May(by Person, user string) error {
 	if err == nil && by.Session != "" {
 		err = fmt.Errorf("%w: session %s is an agent's; only a person may", ErrRefused, Visible(by.Session))
 	}
-	if err == nil {
-		return nil
+	return d.kept(by, err)
+}
+
+// kept is err, and a record of it where it refuses a person something.
+func (d *Desk) kept(by Person, err error) error {
+	if !errors.Is(err, ErrRefused) {
+		return err
 	}
 	return errors.Join(err, d.Refuse(by, err.Error()))
 }

@@ -287,7 +287,7 @@ func (d *Desk) AddGrant(g Grant) (Grant, error) {
 		return err
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("add a grant: %w", err)
+		return Grant{}, d.kept(g.By, fmt.Errorf("add a grant: %w", err))
 	}
 	return g, nil
 }
@@ -331,7 +331,7 @@ func (d *Desk) Revoke(id string, by Person) (Grant, error) {
 		return t.putGrant(g)
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("revoke grant %s: %w", Visible(id), err)
+		return Grant{}, d.kept(by, fmt.Errorf("revoke grant %s: %w", Visible(id), err))
 	}
 	return g, nil
 }
