@@ -29,8 +29,11 @@ type (
 	}
 	desk interface {
 		Settle(ctx context.Context, a approval.Ask) (approval.Outcome, error)
+		Announce(ctx context.Context, asks []approval.Ask) (approval.Batch, error)
 		Wait(ctx context.Context, id string) (approval.Request, error)
 		Get(id string) (approval.Request, error)
+		Approve(id string, by approval.Person, o approval.ApproveOptions) (approval.Request, error)
+		Deny(id string, by approval.Person, advice, shown string) (approval.Request, error)
 		Finish(id, result string) error
 		Frozen(agent string) (bool, string)
 	}
@@ -88,12 +91,28 @@ type Options struct {
 	// May reports whether an agent has a tool at all; nil means every tool. What it
 	// has not is neither listed nor callable.
 	May func(agent, tool string) bool
+	// Preset is the preset that holds in a workspace; nil is one named strict.
+	Preset func(workspace string) (name string, p policy.Preset)
+	// About tells of an agent and the cells it would get; nil leaves that out.
+	About func(ctx context.Context, agent string) (maxTier policy.Tier, level sandbox.Level)
+	// PendingFile is the file that tells programs of a request; nil where there is none.
+	PendingFile func(id string) string
+	// Ended is told of each HTTP session that has ended for good; nil is told nothing.
+	Ended func(session string)
 	// Rules are what sallyport://policy shows an agent, History the records of its own
 	// session, the newest first. Without them there is no such resource.
 	Rules   func() []Rule
 	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
 	// Sessions are what session_resume answers from; without them there is no such tool.
 	Sessions sessions
+}
+
+// preset is the preset that holds in a workspace now.
+func (o Options) preset(workspace string) (string, policy.Preset) {
+	if o.Preset == nil {
+		return "strict", policy.Preset{}
+	}
+	return o.Preset(workspace)
 }
 
 // Server serves MCP to any number of connections. Its methods may be called

@@ -8,16 +8,26 @@ import (
 
 // Head is where a workspace's git stands. The zero value means no git.
 type Head struct {
-	Branch   string // short name; "" when detached
-	Commit   string // hex; "" before the first commit
-	Worktree bool   // a linked worktree: .git is a file
+	Branch string // short name; "" when detached
+	Commit string // hex; "" before the first commit
+	// Worktree says that this is a linked worktree which its repository knows of
+	// (gitrepository-layout(5): worktrees/<id>/gitdir leads back here).
+	Worktree bool
+	// Main is the main working tree of a linked worktree; "" where there is none.
+	Main string
 }
 
 // ReadHead reads the workspace's HEAD from its files, without starting git.
 // Whatever cannot be read is left empty.
 func ReadHead(workspace string) Head {
-	dir, common, linked := gitDirs(workspace)
-	h := Head{Worktree: linked}
+	dir, common := gitDirs(workspace)
+	var h Head
+	if common != dir {
+		h.Worktree = registered(dir, workspace)
+	}
+	if h.Worktree && filepath.Base(common) == ".git" {
+		h.Main = filepath.Dir(common)
+	}
 	head, err := readRegular(filepath.Join(dir, "HEAD"))
 	if err != nil {
 		return Head{}
@@ -39,30 +49,52 @@ func ReadHead(workspace string) Head {
 	return h
 }
 
-// gitDirs are a workspace's git folder, the one it shares with other worktrees of
-// its repository, and whether these are two.
-func gitDirs(workspace string) (dir, common string, linked bool) {
+// gitDirs are a workspace's git folder and the one it shares with other worktrees
+// of its repository.
+func gitDirs(workspace string) (dir, common string) {
 	dir = filepath.Join(workspace, ".git")
 	common = dir
 	if link, err := readRegular(dir); err == nil {
-		linked = true
 		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
 		common = dir
 		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
 			common = joined(dir, strings.TrimSpace(string(c)))
 		}
 	}
-	return dir, common, linked
+	return dir, common
 }
 
 // CommonDir is the folder that holds the objects and refs of a workspace's
 // repository; "" where there is none.
 func CommonDir(workspace string) string {
-	_, common, _ := gitDirs(workspace)
+	_, common := gitDirs(workspace)
 	if i, err := os.Stat(filepath.Join(common, "objects")); err != nil || !i.IsDir() {
 		return ""
 	}
 	return common
+}
+
+// registered reports whether a repository's record of a linked worktree leads back
+// to the workspace: a .git file alone anybody can write. A record that lies in the
+// workspace itself proves nothing: what is in there, the agent may have made.
+func registered(dir, workspace string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	if rel, err := filepath.Rel(workspace, real); err != nil || filepath.IsLocal(rel) {
+		return false
+	}
+	back, err := readRegular(filepath.Join(dir, "gitdir"))
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(joined(dir, strings.TrimSpace(string(back))))
+	if err != nil {
+		return false
+	}
+	here, err := os.Stat(filepath.Join(workspace, ".git"))
+	return err == nil && os.SameFile(here, there)
 }
 
 func joined(dir, path string) string {
