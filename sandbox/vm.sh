@@ -71,9 +71,10 @@ $bb chown -R 1000:1000 /home/user; $bb chmod 700 /home/user
 export SALLYPORT_TEST_CELL=/test/sallyport-cell
 '
 
-vm_disk() { # of the folder $1, $2 MiB, in $work/disk.img
-	rm -f "$work/disk.img"
-	mke2fs -q -t ext4 -d "$1" -E root_owner=0:0 "$work/disk.img" "$2M" 2>&1 | grep -v '^Creating regular file' || true
+vm_disk() { # $work/$1 of $2 MiB, with what is in the folder $3 if it is given
+	rm -f "$work/$1"
+	truncate -s "$2M" "$work/$1"
+	mke2fs -q -F -t ext4 -E root_owner=0:0 ${3:+-d "$3"} "$work/$1"
 }
 
 vm_initramfs() { # loads the disk's driver and goes over to it
@@ -90,7 +91,7 @@ for again in 1 2 3; do # in no particular order: each needs some of the others
 	for m in /*.ko; do /bin/busybox insmod $m 2>/dev/null; done
 done
 /bin/busybox mount -t devtmpfs dev /dev
-/bin/busybox mount -t ext4 /dev/vda /root
+/bin/busybox mount -t ext4 -o noatime,noinit_itable /dev/vda /root
 exec /bin/busybox switch_root /root /test/init
 INIT
 	chmod 755 "$ram/init"

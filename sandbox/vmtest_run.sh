@@ -83,7 +83,7 @@ run "user, no user namespaces" minimal "$minimal" $as_user
 $bb poweroff -f
 INIT
 	chmod 755 "$root/test/init"
-	vm_disk "$root" 1200
+	vm_disk disk.img 1200 "$root"
 }
 
 vm_kernel
