@@ -30,6 +30,8 @@ type config struct {
 	// default), only a process that no connected agent host started
 	// ("other-process"), or only another user than the agent's ("other-user").
 	Approvers string `yaml:"approvers"`
+	// PageSize is how many entries MCP's lists give at a time, 100 by default.
+	PageSize int `yaml:"page_size"`
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
@@ -89,6 +91,9 @@ func loadConfig(dir string) (config, error) {
 	case "strict", "worktree", "solo":
 	default:
 		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
+	}
+	if c.PageSize < 0 {
+		return c, fmt.Errorf("read %s: page_size %d is not a number of entries", path, c.PageSize)
 	}
 	switch c.Approvers {
 	case "", "any", "other-process", "other-user":
