@@ -146,8 +146,13 @@ func plan(c *call, a attempt) error {
 		return err
 	}
 	defer ws.Close()
-	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve})
+	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve, Mark: c.mark()})
 	return err
+}
+
+// mark is what the call leaves in the commits it makes.
+func (c *call) mark() tools.Mark {
+	return tools.Mark{Call: c.id, Agent: c.peer.Agent, Session: c.peer.Session}
 }
 
 // limit stops an agent that runs in circles or too fast.

@@ -46,6 +46,13 @@ type (
 		Digest(raw []byte) string
 		ByKey(ctx context.Context, session, key string) (*audit.Step, error)
 	}
+	sessions interface {
+		// Steps is what happened in a session.
+		Steps(ctx context.Context, session string) ([]audit.Step, error)
+		// Newest is the caller's session with calls, or the newest that the same agent
+		// and user had in this workspace before; "" for none.
+		Newest(ctx context.Context, p *Peer) (string, error)
+	}
 	limiter interface {
 		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
 		Slot(ctx context.Context, name string) (release func(), err error)
@@ -88,6 +95,8 @@ type Options struct {
 	// session, the newest first. Without them there is no such resource.
 	Rules   func() []Rule
 	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
+	// Sessions are what session_resume answers from; without them there is no such tool.
+	Sessions sessions
 }
 
 // Server serves MCP to any number of connections. Its methods may be called
@@ -131,7 +140,7 @@ func New(o Options) *Server {
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
-	s.addDeskTools()
+	s.addOwnTools()
 	s.addResources()
 	s.addPrompts()
 	return s

@@ -103,6 +103,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
 		PageSize: d.config.PageSize, Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
+		Sessions: sessionsIn{d.log},
 	})
 	return d, nil
 }
