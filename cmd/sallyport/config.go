@@ -36,6 +36,8 @@ type config struct {
 	// PendingDir is where each request that waits has a file for programs; the folder
 	// pending of the state folder by default. Keep it where agents cannot write.
 	PendingDir string `yaml:"pending_dir"`
+	// PageSize is how many entries MCP's lists give at a time, 100 by default.
+	PageSize int `yaml:"page_size"`
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
@@ -95,6 +97,9 @@ func loadConfig(dir string) (config, error) {
 	}
 	if !slices.Contains(presetNames, c.Preset) {
 		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
+	}
+	if c.PageSize < 0 {
+		return c, fmt.Errorf("read %s: page_size %d is not a number of entries", path, c.PageSize)
 	}
 	switch c.Approvers {
 	case "", "any", "other-process", "other-user":
