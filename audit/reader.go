@@ -197,6 +197,15 @@ func (t *tails) wait(ctx context.Context, seq Seq) bool {
 	return t.size > seq && ctx.Err() == nil
 }
 
+// Wait returns true once record number seq is stored, and false when ctx ended or
+// the log closed.
+func (l *Log) Wait(ctx context.Context, seq Seq) bool {
+	if _, size := l.segments(); seq < size {
+		return true
+	}
+	return l.tails.wait(ctx, seq)
+}
+
 // Tail calls fn with every record from number from on, those to come included,
 // until fn returns false, ctx ends or the log closes. It returns ctx's error or
 // that of reading.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/policy/approval"
 )
 
@@ -205,6 +206,7 @@ type auditStatistics struct {
 	ByStatus  map[string]int `json:"by_status"`
 	ByRule    map[string]int `json:"by_rule"` // of calls that were not simply allowed
 	Approvals map[string]int `json:"approvals"`
+	Push      []push.Status  `json:"push"` // how the systems stand that records are pushed to
 }
 
 func auditStats() *cobra.Command {
@@ -215,7 +217,15 @@ func auditStats() *cobra.Command {
 				Sessions: map[string]int{}, ByTool: map[string]int{}, ByTier: map[string]int{}, ByStatus: map[string]int{},
 				ByRule: map[string]int{}, Approvals: map[string]int{},
 			}
-			if err := eachRecord(cmd, audit.Filter{}, s.count); err != nil {
+			b, err := openBackend(cmd, needLog)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			if err := b.records(cmd.Context(), audit.Filter{}, s.count); err != nil {
+				return err
+			}
+			if err := b.do(cmd.Context(), http.MethodGet, "/v1/audit/push", nil, &s.Push); err != nil {
 				return err
 			}
 			if wantsJSON(cmd) {
@@ -232,6 +242,7 @@ func auditStats() *cobra.Command {
 					fmt.Fprintf(out, "  %6d  %s\n", t.m[k], approval.Visible(k))
 				}
 			}
+			printPush(out, s.Push)
 			return nil
 		},
 	}

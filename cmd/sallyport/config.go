@@ -33,6 +33,8 @@ type config struct {
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
+	// Audit is how the log is kept and sent on; see audit_config.go.
+	Audit auditConfig `yaml:"audit"`
 	// Policy names folders of Rego and data that tighten the built-in rules.
 	Policy struct {
 		Administrator string `yaml:"administrator"`
@@ -94,6 +96,9 @@ func loadConfig(dir string) (config, error) {
 	case "", "any", "other-process", "other-user":
 	default:
 		return c, fmt.Errorf("read %s: approvers %q is not any, other-process or other-user", path, c.Approvers)
+	}
+	if _, err := c.logOptions(nil); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
 	}
 	switch c.MinLevel {
 	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:

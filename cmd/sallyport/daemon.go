@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
@@ -37,6 +38,7 @@ type daemon struct {
 	logger *slog.Logger
 
 	log      *audit.Log
+	pusher   *push.Pusher
 	desk     *approval.Desk
 	judges   *judges
 	limits   *limits.Limiter
@@ -73,8 +75,8 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+	if err := d.openLog(); err != nil {
+		return nil, err
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
@@ -172,6 +174,9 @@ func (d *daemon) close() {
 	}
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
+	}
+	if d.pusher != nil {
+		d.pusher.Close()
 	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())
