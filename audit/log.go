@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"filippo.io/age"
 	"go.etcd.io/bbolt"
 )
 
@@ -25,6 +26,9 @@ type Options struct {
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
 	Secrets      []string         // exact values that are never stored
+	// SealTo are the keys that redacted arguments are also kept encrypted to; see
+	// ParseRecipients. None: what was redacted is gone.
+	SealTo []age.Recipient
 	// MinFree refuses new calls while the disk has fewer free bytes; 32 MiB, and
 	// negative for no limit. Four times as much free space is worth a warning.
 	MinFree int64

@@ -33,6 +33,9 @@ type auditConfig struct {
 	AnchorAfter duration `yaml:"anchor_after"`
 	// Retain is how long records are kept; 190 days by default.
 	Retain duration `yaml:"retain"`
+	// SealTo are age public keys; what redaction takes out of a call's arguments is
+	// kept encrypted to them, for `audit unseal`.
+	SealTo []string `yaml:"seal_to"`
 	// Push sends records to other systems as they come.
 	Push []pushConfig `yaml:"push"`
 }
@@ -64,6 +67,10 @@ func (c config) logOptions(logger *slog.Logger) (audit.Options, error) {
 	o := audit.Options{
 		AnchorFile: c.AnchorFile, AnchorEvery: c.Audit.AnchorEvery, AnchorAfter: time.Duration(c.Audit.AnchorAfter),
 		Retain: time.Duration(c.Audit.Retain), Secrets: secretsOf(os.Environ()), Logger: logger,
+	}
+	var err error
+	if o.SealTo, err = audit.ParseRecipients(c.Audit.SealTo); err != nil {
+		return o, fmt.Errorf("audit.seal_to: %w", err)
 	}
 	for _, a := range c.Audit.Anchors {
 		made, err := anchorOf(a)

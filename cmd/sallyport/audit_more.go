@@ -49,6 +49,15 @@ func moreLogRoutes(m *http.ServeMux, log *audit.Reader) {
 		proof, err := log.Prove(audit.Seq(n))
 		answer(w, proof, err)
 	})
+	m.HandleFunc("GET /v1/audit/sealed/{seq}", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+		if err != nil {
+			answer(w, nil, fmt.Errorf("%q is not the number of a record", r.PathValue("seq")))
+			return
+		}
+		sealed, err := log.SealedArgs(audit.Seq(n))
+		answer(w, map[string][]byte{"sealed": sealed}, err)
+	})
 	m.HandleFunc("POST /v1/audit/backup", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ To string }
 		if read(w, r, &in) {

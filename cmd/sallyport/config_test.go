@@ -57,6 +57,7 @@ func TestConfigRefusesInWords(t *testing.T) {
 		{"idle_exit: soon\n", `line 1: "soon" is not a duration such as 30m`},
 		{"approvers: me\n", `approvers "me" is not any, other-process or other-user`},
 		{"http: {listem: x}\n", "field listem not found"},
+		{"audit: {seal_to: [age1x]}\n", "audit.seal_to: read the keys to seal to"},
 		{"audit: {anchors: [carrier-pigeon]}\n", `"carrier-pigeon" is not file:/path`},
 		{"audit: {anchors: [\"file:relative\"]}\n", `"file:relative" is not file:/path`},
 	} {
