@@ -47,7 +47,8 @@ type Options struct {
 	AnchorEvery int
 	AnchorAfter time.Duration
 
-	openFile func(string, int, os.FileMode) (*os.File, error) // for tests
+	keepLoose bool                                             // segments are not compacted; for tests
+	openFile  func(string, int, os.FileMode) (*os.File, error) // for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -154,6 +155,9 @@ func open(dir string, o Options) (*Log, error) {
 	l.space = newSpace(dir, &l.opt)
 	l.anchoring = newAnchoring(&l.opt)
 	if err := forgetClosed(dir); err != nil {
+		return nil, err
+	}
+	if err := forgetCompacted(dir); err != nil {
 		return nil, err
 	}
 	if l.segs, err = listSegments(dir); err != nil {

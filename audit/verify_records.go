@@ -155,7 +155,11 @@ func (v *verification) sealedFiles(segs []segment, checks []*fileCheck) {
 	}
 }
 
-func (d sealedDetail) same(e sealedDetail) bool { return d.SHA256 == e.SHA256 && d.Bytes == e.Bytes }
+// same reports whether a file's digest is the one told: of the segment, or of
+// what it was until it was compacted.
+func (d sealedDetail) same(told sealedDetail) bool {
+	return d.SHA256 == told.SHA256 && d.Bytes == told.Bytes || told.Was != "" && d.SHA256 == told.Was && d.Bytes == told.WasBytes
+}
 
 // digestSegment is the digest of a segment's file, without SHA256 when the file
 // cannot be read.

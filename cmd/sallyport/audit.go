@@ -25,7 +25,7 @@ func newAudit() *cobra.Command {
 	}
 	cmd.AddCommand(
 		auditList(), auditShow(), auditBlame(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
-		auditBackup(), auditRetire(), auditHold(), auditHash(), auditUnseal(),
+		auditBackup(), auditRetire(), auditCompact(), auditHold(), auditHash(), auditUnseal(),
 	)
 	return cmd
 }

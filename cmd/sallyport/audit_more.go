@@ -82,6 +82,10 @@ func liveLogRoutes(m *http.ServeMux, log *audit.Log) {
 		n, err := log.Retire(r.Context())
 		answer(w, map[string]int{"segments": n}, err)
 	})
+	m.HandleFunc("POST /v1/audit/compact", func(w http.ResponseWriter, r *http.Request) {
+		done, err := log.Compact(r.Context())
+		answer(w, done, err)
+	})
 	m.HandleFunc("POST /v1/audit/holds", func(w http.ResponseWriter, r *http.Request) {
 		var h audit.Hold
 		if read(w, r, &h) {
@@ -293,6 +297,32 @@ func auditRetire() *cobra.Command {
 		Example: "  sallyport audit retire",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return postAudit(cmd, needDaemon, "/v1/audit/retire", nil, "done; legal holds and newer segments stay")
+		},
+	}
+}
+
+func auditCompact() *cobra.Command {
+	return &cobra.Command{
+		Use: "compact", Short: "Make the files of full segments smaller; no record changes", Args: cobra.NoArgs,
+		Long: `Give back what bbolt keeps free in full segments. The log does this by itself whenever a segment is
+full; the command is for those that were full before it did. Each new file is compared with the old
+one entry by entry, its digest is recorded, and only then does it take the old one's place.`,
+		Example: "  sallyport audit compact --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := openBackend(cmd, needDaemon)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			var c audit.Compaction
+			if err := b.do(cmd.Context(), http.MethodPost, "/v1/audit/compact", nil, &c); err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd.OutOrStdout(), c)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d segments became smaller: %d bytes, and %d before\n", c.Segments, c.After, c.Before)
+			return nil
 		},
 	}
 }
