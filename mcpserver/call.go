@@ -74,6 +74,9 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 
 // guarded is the way of a planned call past the gate.
 func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
+	if err := s.ready(ctx); err != nil {
+		return s.refuse(ctx, c, a, err)
+	}
 	c.judged = judged(c)
 	if err := s.limit(c); err != nil {
 		return s.refuse(ctx, c, a, err)
@@ -100,6 +103,20 @@ func (s *Server) begin(ctx context.Context, p *Peer, a attempt) *call {
 		id: s.o.ID(), peer: p, client: clientOf(ctx), key: keyOf(a.meta), trace: traceOf(ctx), begun: s.o.Now(),
 		wait: waitOf(a.meta), wantsAll: wantsAll(a.meta), status: audit.StatusInvalid,
 	}
+}
+
+// ready waits for what judges calls, as at the daemon's start.
+func (s *Server) ready(ctx context.Context) error {
+	if s.o.Ready == nil {
+		return nil
+	}
+	if err := s.o.Ready(ctx); err != nil {
+		return &tools.Failure{
+			Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable, Msg: "there is no policy to judge by, so nothing was run: " + err.Error(),
+			Remedy: "ask a person to mend the policy; `sallyport policy check` shows where",
+		}
+	}
+	return nil
 }
 
 // frozen refuses every call of an agent that a person has stopped.

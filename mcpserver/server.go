@@ -64,17 +64,24 @@ type (
 // Options are the stations of a Server; all are required but Logger.
 type Options struct {
 	Version string
-	Gate    gate
-	Desk    desk
-	Runner  runner
-	Log     journal
-	Limits  limiter
-	Now     func() time.Time
+	// Ready waits until calls can be judged; its error refuses a call. nil means
+	// at once.
+	Ready  func(context.Context) error
+	Gate   gate
+	Desk   desk
+	Runner runner
+	Log    journal
+	Limits limiter
+	Now    func() time.Time
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
 	// Progress is how often a call that runs on says so, 10 s by default.
 	Progress time.Duration
+	// Drain is how long requests in flight may still take after a peer has sent its
+	// last one, 10 s by default: enough for a scripted client that pipes its
+	// requests in and reads on.
+	Drain time.Duration
 	// Traces and Metrics go where the composition sends them; nil is nowhere.
 	Traces  trace.TracerProvider
 	Metrics metric.MeterProvider

@@ -57,15 +57,8 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		l.Close()
 		return nil, err
 	}
-	f.server = &http.Server{
-		Handler:           mcpserver.Guard(o, d.touching(f.routes())),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug),
-		// A request's body and each write of its answer have time-outs of their
-		// own; one for all of it would end a long call.
-	}
+	f.server = networkBounds().server(mcpserver.Guard(o, d.touching(f.routes())))
+	f.server.ErrorLog = slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(f.served)
 		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -74,6 +67,22 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 	}()
 	d.logger.Info("sallyport serves HTTP", "addr", f.addr.String(), "tls", c.TLSCert != "")
 	return f.stop, nil
+}
+
+// bounds are those of an HTTP server. A request's body and each write of its
+// answer have time-outs of their own; one for all of it would end a long call.
+type bounds struct {
+	header      time.Duration // for a request's head to arrive
+	idle        time.Duration // of a connection between requests
+	headerBytes int
+}
+
+func networkBounds() bounds {
+	return bounds{header: 10 * time.Second, idle: 2 * time.Minute, headerBytes: 64 << 10}
+}
+
+func (b bounds) server(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: b.header, IdleTimeout: b.idle, MaxHeaderBytes: b.headerBytes}
 }
 
 // routes are what the network sees.
