@@ -41,6 +41,8 @@ type config struct {
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
+	// Audit is how the log is kept and sent on; see audit_config.go.
+	Audit auditConfig `yaml:"audit"`
 	// Policy names folders of Rego and data that tighten the built-in rules.
 	Policy struct {
 		Administrator string `yaml:"administrator"`
@@ -113,6 +115,9 @@ func loadConfig(dir string) (config, error) {
 	}
 	if c.PendingDir != "" && !filepath.IsAbs(c.PendingDir) {
 		return c, fmt.Errorf("read %s: pending_dir %q is not an absolute path", path, c.PendingDir)
+	}
+	if _, err := c.logOptions(nil); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
 	}
 	switch c.MinLevel {
 	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
@@ -39,6 +40,7 @@ type daemon struct {
 	helloTime time.Duration // that a client has to say who it is
 
 	log      *audit.Log
+	pusher   *push.Pusher
 	desk     *approval.Desk
 	files    *pendingFiles // of what waits
 	judges   *judges
@@ -84,8 +86,8 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+	if err := d.openLog(); err != nil {
+		return nil, err
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
@@ -205,6 +207,9 @@ func (d *daemon) close() {
 	}
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
+	}
+	if d.pusher != nil {
+		d.pusher.Close()
 	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())
