@@ -116,6 +116,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 		Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
+		HeldFor: c.sessionGrace() + time.Minute,
 	})
 	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
 }
