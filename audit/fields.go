@@ -24,7 +24,7 @@ var fieldClasses = map[string]class{
 	"Decision": redacted, "Tier": plain, "Verdict": plain, "Rules": redacted, "Revision": plain,
 	"Approval": name, "Person": name,
 	"Error": redacted, "Level": plain, "Walls": redacted, "Usage": redacted, "Limits": redacted,
-	"Denials": redacted, "Outputs": redacted, "Changes": redacted, "Detail": redacted,
+	"Denials": redacted, "Outputs": redacted, "Changes": redacted, "Head": name, "Detail": redacted,
 	"Redacted":    plain,
 	"Output.Name": plain, "Output.Bytes": plain, "Output.SHA256": plain, "Output.Preview": redacted,
 	"Change.Path": redacted, "Change.Kind": plain, "Change.Before": plain, "Change.After": plain,

@@ -6,6 +6,7 @@ package audit
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // RecordVersion is the version of Record's JSON form.
@@ -91,6 +92,7 @@ type Record struct {
 	Denials json.RawMessage `json:"denials,omitempty"`
 	Outputs []Output        `json:"outputs,omitempty"`
 	Changes []Change        `json:"changes,omitempty"`
+	Head    string          `json:"head,omitempty"` // the workspace's commit after the call, where it moved
 	Took    time.Duration   `json:"took,omitempty"`
 	Trace   string          `json:"trace,omitempty"` // W3C trace id
 
@@ -105,6 +107,26 @@ type Output struct {
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
 	Preview string `json:"preview,omitempty"`
+}
+
+// PreviewBytes is how much of an output is kept beside its digest.
+const PreviewBytes = 4 << 10
+
+// Preview is what is kept of an output: its beginning, whole characters only.
+func Preview(output []byte) string {
+	if len(output) <= PreviewBytes {
+		return string(output)
+	}
+	cut := output[:PreviewBytes]
+	for i := 1; i < utf8.UTFMax; i++ {
+		if last := cut[len(cut)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				cut = cut[:len(cut)-i]
+			}
+			break
+		}
+	}
+	return string(cut)
 }
 
 // Change is one workspace file that a call changed.

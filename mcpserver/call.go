@@ -76,12 +76,16 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 
 // guarded is the way of a planned call past the gate.
 func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
+	if err := s.ready(ctx); err != nil {
+		return s.refuse(ctx, c, a, err)
+	}
+	s.underPreset(c)
 	c.judged = judged(c)
 	if err := s.limit(c, c.args.Canonical()); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
 	s.admit(ctx, c)
-	if done := s.resume(ctx, c, a); done != nil {
+	if done := s.goOn(ctx, c, a); done != nil {
 		return done
 	}
 	if err := s.ask(ctx, c, nil); err != nil {
@@ -98,12 +102,24 @@ func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 
 // begin is a call that has got nowhere yet.
 func (s *Server) begin(ctx context.Context, p *Peer, a attempt) *call {
-	preset, of := s.o.preset(p.Workspace)
 	return &call{
 		id: s.o.ID(), peer: p, client: clientOf(ctx), key: keyOf(a.meta), trace: traceOf(ctx), begun: s.o.Now(),
-		preset: preset, solo: of.Session,
 		wait: waitOf(a.meta), wantsAll: wantsAll(a.meta), status: audit.StatusInvalid,
 	}
+}
+
+// ready waits for what judges calls, as at the daemon's start.
+func (s *Server) ready(ctx context.Context) error {
+	if s.o.Ready == nil {
+		return nil
+	}
+	if err := s.o.Ready(ctx); err != nil {
+		return &tools.Failure{
+			Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable, Msg: "there is no policy to judge by, so nothing was run: " + err.Error(),
+			Remedy: "ask a person to mend the policy; `sallyport policy check` shows where",
+		}
+	}
+	return nil
 }
 
 // frozen refuses every call of an agent that a person has stopped.
@@ -133,8 +149,13 @@ func plan(c *call, a attempt) error {
 		return err
 	}
 	defer ws.Close()
-	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve})
+	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve, Mark: c.mark()})
 	return err
+}
+
+// mark is what the call leaves in the commits it makes.
+func (c *call) mark() tools.Mark {
+	return tools.Mark{Call: c.id, Agent: c.peer.Agent, Session: c.peer.Session}
 }
 
 // limit stops an agent that runs in circles or too fast.
@@ -181,8 +202,15 @@ func Plan(tool string, raw json.RawMessage, root string) (policy.Call, error) {
 
 // judge looks at the workspace as it is now and decides.
 func (s *Server) judge(ctx context.Context, c *call) {
+	s.underPreset(c)
 	c.judged = judged(c)
 	s.admit(ctx, c)
+}
+
+// underPreset puts the call under the preset that holds now.
+func (s *Server) underPreset(c *call) {
+	preset, of := s.o.preset(c.peer.Workspace)
+	c.preset, c.solo = preset, of.Session
 }
 
 // admit decides on the call as it was judged last.

@@ -53,21 +53,16 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	return err
 }
 
-// drainTime is how long requests in flight may still take after the peer has
-// sent its last one: enough for a scripted client that pipes its requests in
-// and reads on.
-const drainTime = 10 * time.Second
-
 // hangup is a connection that can tell a peer that only stopped sending from
 // one that has gone.
 type hangup interface{ Gone() bool }
 
-// drain waits for the requests in flight, until drainTime has passed or the
+// drain waits for the requests in flight, until Options.Drain has passed or the
 // peer has gone altogether.
 func (c *conn) drain(ctx context.Context, rw io.ReadWriter) {
 	done := make(chan struct{})
 	go func() { c.work.Wait(); close(done) }()
-	end := time.NewTimer(drainTime)
+	end := time.NewTimer(orDefault(c.s.o.Drain, 10*time.Second))
 	defer end.Stop()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()

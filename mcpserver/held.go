@@ -123,9 +123,9 @@ func (s *Server) endTurn(key string, t *turn, landed *call) {
 	close(t.done)
 }
 
-// resume goes on where the identical call was held: it settles and lands what that
+// goOn goes on where the identical call was held: it settles and lands what that
 // run did. nil means that nothing is held and the call goes its ordinary way.
-func (s *Server) resume(ctx context.Context, c *call, a attempt) *call {
+func (s *Server) goOn(ctx context.Context, c *call, a attempt) *call {
 	key := s.heldKey(c)
 	if _, ok := s.heldOf(key); !ok {
 		return nil

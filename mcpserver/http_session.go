@@ -23,7 +23,7 @@ const (
 // table holds the sessions of an Endpoint.
 type table struct {
 	max, maxOwn int
-	idle        time.Duration
+	idle, slot  time.Duration
 	now         func() time.Time
 
 	mu     sync.Mutex
@@ -36,13 +36,14 @@ type table struct {
 type owner struct {
 	key      string
 	bytes    *semaphore.Weighted
+	slotTime time.Duration
 	sessions int   // guarded by table.mu
 	direct   *lane // for requests without a session
 }
 
 func newTable(o HTTPOptions, now func() time.Time) *table {
 	return &table{
-		max: o.MaxSessions, maxOwn: o.MaxOwnSessions, idle: o.SessionIdle, now: now,
+		max: o.MaxSessions, maxOwn: o.MaxOwnSessions, idle: o.SessionIdle, slot: o.SlotTime, now: now,
 		lanes: map[string]*lane{}, owners: map[string]*owner{},
 	}
 }
@@ -63,7 +64,7 @@ func (t *table) ownerOf(p *Peer) *owner {
 	k := key(p)
 	o, ok := t.owners[k]
 	if !ok {
-		o = &owner{key: k, bytes: semaphore.NewWeighted(ownMemory)}
+		o = &owner{key: k, bytes: semaphore.NewWeighted(ownMemory), slotTime: t.slot}
 		o.direct = t.newLane("", "h-"+p.Agent, o)
 		if p.Credential != "" {
 			o.direct.session = p.Credential

@@ -30,7 +30,7 @@ func (e *Endpoint) sse(w http.ResponseWriter, r *http.Request, p *Peer) {
 	peer := in.as(p)
 	ctx, stop := in.listen(r.Context())
 	defer stop()
-	st := newStream(w)
+	st := newStream(w, e.o)
 	st.keepAlive()
 	defer st.end(false)
 

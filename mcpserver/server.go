@@ -51,6 +51,13 @@ type (
 		Digest(raw []byte) string
 		ByKey(ctx context.Context, session, key string) (*audit.Step, error)
 	}
+	sessions interface {
+		// Steps is what happened in a session.
+		Steps(ctx context.Context, session string) ([]audit.Step, error)
+		// Newest is the caller's session with calls, or the newest that the same agent
+		// and user had in this workspace before; "" for none.
+		Newest(ctx context.Context, p *Peer) (string, error)
+	}
 	limiter interface {
 		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
 		Slot(ctx context.Context, name string) (release func(), err error)
@@ -62,17 +69,24 @@ type (
 // Options are the stations of a Server; all are required but Logger.
 type Options struct {
 	Version string
-	Gate    gate
-	Desk    desk
-	Runner  runner
-	Log     journal
-	Limits  limiter
-	Now     func() time.Time
+	// Ready waits until calls can be judged; its error refuses a call. nil means
+	// at once.
+	Ready  func(context.Context) error
+	Gate   gate
+	Desk   desk
+	Runner runner
+	Log    journal
+	Limits limiter
+	Now    func() time.Time
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
 	// Progress is how often a call that runs on says so, 10 s by default.
 	Progress time.Duration
+	// Drain is how long requests in flight may still take after a peer has sent its
+	// last one, 10 s by default: enough for a scripted client that pipes its
+	// requests in and reads on.
+	Drain time.Duration
 	// Traces and Metrics go where the composition sends them; nil is nowhere.
 	Traces  trace.TracerProvider
 	Metrics metric.MeterProvider
@@ -94,6 +108,8 @@ type Options struct {
 	// session, the newest first. Without them there is no such resource.
 	Rules   func() []Rule
 	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
+	// Sessions are what session_resume answers from; without them there is no such tool.
+	Sessions sessions
 }
 
 // preset is the preset that holds in a workspace now.
@@ -146,7 +162,7 @@ func New(o Options) *Server {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
 	s.findHeld()
-	s.addDeskTools()
+	s.addOwnTools()
 	s.addResources()
 	s.addPrompts()
 	return s

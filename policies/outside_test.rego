@@ -16,6 +16,8 @@ outside_cases := {
 	"docker run with the host's pids": {"unit": cmd(["docker", "run", "--pid", "host", "x"], {}), "fires": {"containers.run", "containers.privileged"}},
 	"docker run with the root of the host": {"unit": cmd(["docker", "run", "-v", "/:/host", "x"], {}), "fires": {"containers.run", "containers.privileged"}},
 	"inside docker": {"unit": cmd(["frobnicate"], {"via": ["docker"], "has": has("via")}), "fires": {"containers.inside"}},
+	"docker system prune -af": {"unit": cmd(["docker", "system", "prune", "-af"], {}), "fires": {"containers.run", "containers.prune"}},
+	"docker system prune -f": {"unit": cmd(["docker", "system", "prune", "-f"], {}), "fires": {"containers.run"}},
 	"docker system prune -a": {"unit": cmd(["docker", "system", "prune", "-a"], {}), "fires": {"containers.run", "containers.prune"}},
 	"kubectl get": {"unit": cmd(["kubectl", "get", "pods"], {}), "fires": {"cloud.read"}},
 	"kubectl apply": {"unit": cmd(["kubectl", "apply", "-f", "x"], {}), "fires": {"cloud.change"}},
@@ -45,7 +47,10 @@ outside_cases := {
 	"history": {"unit": cmd(["history"], {}), "fires": set()},
 	"unset HISTFILE": {"unit": cmd(["unset", "HISTFILE"], {}), "fires": {"system.traces"}},
 	"pkill": {"unit": cmd(["pkill", "x"], {}), "fires": {"system.kill"}},
-	"kill -9 -1": {"unit": cmd(["kill", "-9", "1"], {}), "fires": {"system.kill"}},
+	"kill -9 1": {"unit": cmd(["kill", "-9", "1"], {}), "fires": {"system.kill"}},
+	"kill -9 -1": {"unit": cmd(["kill", "-9", "-1"], {}), "fires": {"system.kill"}},
+	"kill -s KILL -1": {"unit": cmd(["kill", "-s", "KILL", "-1"], {}), "fires": {"system.kill"}},
+	"kill -1 of one": {"unit": cmd(["kill", "-1", "4711"], {}), "fires": set()},
 	"kill one": {"unit": cmd(["kill", "4711"], {}), "fires": set()},
 }
 

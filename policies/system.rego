@@ -179,3 +179,11 @@ system_kills_many if {
 	some a in input.cmd.args
 	a in {"-1", "1"}
 }
+
+# kill -9 -1: the process -1 stands for all. A first -1 is the signal HUP.
+system_kills_many if {
+	input.cmd.program == "kill"
+	some i, a in input.cmd.argv
+	i > 1
+	a == "-1"
+}

@@ -20,19 +20,10 @@ type Head struct {
 // ReadHead reads the workspace's HEAD from its files, without starting git.
 // Whatever cannot be read is left empty.
 func ReadHead(workspace string) Head {
-	var h Head
-	dir := filepath.Join(workspace, ".git")
-	common := dir
-	if link, err := readRegular(dir); err == nil {
-		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
-		common = dir
-		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
-			common = joined(dir, strings.TrimSpace(string(c)))
-			h.Worktree = registered(dir, workspace)
-		}
-		if h.Worktree && filepath.Base(common) == ".git" {
-			h.Main = filepath.Dir(common)
-		}
+	dir, common, linked := gitDirs(workspace)
+	h := Head{Worktree: linked && dir != common && registered(dir, workspace)}
+	if h.Worktree && filepath.Base(common) == ".git" {
+		h.Main = filepath.Dir(common)
 	}
 	head, err := readRegular(filepath.Join(dir, "HEAD"))
 	if err != nil {
@@ -76,6 +67,32 @@ func registered(dir, workspace string) bool {
 	}
 	here, err := os.Stat(filepath.Join(workspace, ".git"))
 	return err == nil && os.SameFile(here, there)
+}
+
+// gitDirs are a workspace's git folder, the one it shares with other worktrees of
+// its repository, and whether these are two.
+func gitDirs(workspace string) (dir, common string, linked bool) {
+	dir = filepath.Join(workspace, ".git")
+	common = dir
+	if link, err := readRegular(dir); err == nil {
+		linked = true
+		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
+		common = dir
+		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
+			common = joined(dir, strings.TrimSpace(string(c)))
+		}
+	}
+	return dir, common, linked
+}
+
+// CommonDir is the folder that holds the objects and refs of a workspace's
+// repository; "" where there is none.
+func CommonDir(workspace string) string {
+	_, common, _ := gitDirs(workspace)
+	if i, err := os.Stat(filepath.Join(common, "objects")); err != nil || !i.IsDir() {
+		return ""
+	}
+	return common
 }
 
 func joined(dir, path string) string {

@@ -80,15 +80,27 @@ func layOut(workspace, dir, upper, work string) error {
 	return os.Chmod(upper, os.FileMode(st.Mode&0o777))
 }
 
-// clear forgets every transaction that is not kept.
-func (s txStore) clear() error {
+// forget makes every transaction that is not kept one that no id names, and lists
+// the folders that are left to be removed: what a command wrote can take long to
+// remove.
+func (s txStore) forget() (gone []string, err error) {
 	left, err := os.ReadDir(s.dir)
 	for _, d := range left {
-		if _, kept := s.note(d.Name()); !kept {
-			err = errors.Join(err, removeTree(filepath.Join(s.dir, d.Name())))
+		if _, kept := s.note(d.Name()); kept {
+			continue
 		}
+		dir := filepath.Join(s.dir, d.Name())
+		if !strings.HasPrefix(d.Name(), ".gone-") {
+			to := filepath.Join(s.dir, ".gone-"+rand.Text())
+			if e := os.Rename(dir, to); e != nil {
+				err = errors.Join(err, e)
+				continue
+			}
+			dir = to
+		}
+		gone = append(gone, dir)
 	}
-	return err
+	return gone, err
 }
 
 // Keep gives a sealed transaction a note for whoever finds it: one with a note

@@ -349,7 +349,9 @@ func TestKeptTransactions(t *testing.T) {
 	require.NoError(t, s.Keep(ids[1], []byte("a person is asked")))
 	require.NoError(t, os.Chmod(filepath.Join(s.dir, ids[0], "upper", "shut"), 0))
 
-	require.NoError(t, s.clear())
+	gone, err := s.forget()
+	require.NoError(t, err)
+	assert.Len(t, gone, 2)
 	all, err = s.Kept()
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]byte{ids[1]: []byte("a person is asked")}, all)

@@ -24,7 +24,7 @@ func newAudit() *cobra.Command {
   sallyport audit verify`,
 	}
 	cmd.AddCommand(
-		auditList(), auditShow(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
+		auditList(), auditShow(), auditBlame(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
 		auditBackup(), auditRetire(), auditHold(), auditHash(),
 	)
 	return cmd

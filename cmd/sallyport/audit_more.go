@@ -177,51 +177,6 @@ func copyTo(out io.Writer, file string, in io.Reader) error {
 	return nil
 }
 
-func auditReplay() *cobra.Command {
-	var cast, policyDir, failOn string
-	cmd := &cobra.Command{
-		Use: "replay SESSION", Short: "Play a session again, step by step, or judge it by another policy", Args: cobra.ExactArgs(1),
-		Long: `Show what happened in a session, step by step. With --cast the session is also written as an asciicast.
-With --policy every recorded call is judged again from its recorded facts by another policy layer, and each is the same,
-loosened, tightened or, where a fact was redacted, indeterminate. Nothing runs.`,
-		Example: "  sallyport audit replay cc-1f2e\n  sallyport audit replay cc-1f2e --policy ./policy --fail-on loosened",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBackend(cmd, needLog)
-			if err != nil {
-				return err
-			}
-			defer b.close()
-			var steps []audit.Step
-			if err := b.do(cmd.Context(), http.MethodGet, "/v1/audit/sessions/"+args[0], nil, &steps); err != nil {
-				return err
-			}
-			if len(steps) == 0 {
-				return fmt.Errorf("no session is called %s: `sallyport audit stats` lists them", args[0])
-			}
-			if policyDir != "" {
-				return rejudge(cmd, steps, policyDir, failOn)
-			}
-			if cast != "" {
-				f, err := os.Create(cast)
-				if err != nil {
-					return fmt.Errorf("write the recording: %w", err)
-				}
-				if err := errors.Join(audit.Asciicast(f, steps, 0), f.Close()); err != nil {
-					return fmt.Errorf("write the recording: %w", err)
-				}
-			}
-			if wantsJSON(cmd) {
-				return printJSON(cmd.OutOrStdout(), steps)
-			}
-			return audit.Show(cmd.OutOrStdout(), steps)
-		},
-	}
-	cmd.Flags().StringVar(&cast, "cast", "", "also write the session as an asciicast to this file")
-	cmd.Flags().StringVar(&policyDir, "policy", "", "judge the recorded calls by this policy layer")
-	cmd.Flags().StringVar(&failOn, "fail-on", "", "exit 1 when a call is loosened (or tightened)")
-	return cmd
-}
-
 func auditProve() *cobra.Command {
 	return &cobra.Command{
 		Use: "prove N", Short: "Print a proof that a record is in the log, for a third party to check", Args: cobra.ExactArgs(1),

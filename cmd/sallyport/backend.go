@@ -49,6 +49,8 @@ func openBackend(cmd *cobra.Command, n need) (*backend, error) {
 	if c, err := dial(p.controlSock()); err == nil {
 		c.Close()
 		return remote(p), nil
+	} else if errors.Is(err, syscall.EAGAIN) {
+		return nil, tooMany(p)
 	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("reach the daemon: %w", err)
 	}
@@ -56,7 +58,7 @@ func openBackend(cmd *cobra.Command, n need) (*backend, error) {
 }
 
 func remote(p place) *backend {
-	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(p.controlSock()) }}
+	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return attend(p, p.controlSock()) }}
 	return &backend{client: &http.Client{Transport: t}, close: t.CloseIdleConnections}
 }
 

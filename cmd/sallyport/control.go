@@ -171,25 +171,33 @@ type status struct {
 	Policy   string `json:"policy_error,omitempty"` // why the last reload was refused
 }
 
-func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
+func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	open, err := d.desk.List(approval.Filter{States: []approval.State{approval.StatePending}})
 	s := status{
 		Serving: true, Version: version, PID: os.Getpid(), State: d.place.state, Sessions: d.mcp.Sessions(),
-		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judges.base.engine.Revision(),
+		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0,
 	}
-	if e := d.judges.base.engine.LastError(); e != nil {
-		s.Policy = e.Error()
+	bad := d.judges.ready(r.Context())
+	if bad == nil {
+		s.Revision, bad = d.judges.base.engine.Revision(), d.judges.base.engine.LastError()
+	}
+	if bad != nil {
+		s.Policy = bad.Error()
 	}
 	answer(w, s, err)
 }
 
 func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
 	answer(w, status{PID: os.Getpid(), Version: version, State: d.place.state}, nil)
-	time.AfterFunc(50*time.Millisecond, d.stop) // the answer leaves first
+	time.AfterFunc(50*time.Millisecond, func() { d.stop(errors.New("a person stopped it")) }) // the answer leaves first
 }
 
 func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
-	answer(w, examine(r.Context(), d.runner, d.judges.base.engine.LastError()), nil)
+	bad := d.judges.ready(r.Context())
+	if bad == nil {
+		bad = d.judges.base.engine.LastError()
+	}
+	answer(w, examine(r.Context(), d.runner, bad), nil)
 }
 
 func (d *daemon) postEval(w http.ResponseWriter, r *http.Request) {

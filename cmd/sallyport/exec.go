@@ -91,7 +91,7 @@ func execute(cmd *cobra.Command, p place, x execCall) error {
 		return &exit{exitSelf, err}
 	}
 	defer c.Close()
-	client, err := mcpserver.NewClient(ctx, c, "sallyport-exec", version)
+	client, err := mcpserver.NewClient(ctx, &attentive{c.UnixConn, c, p}, "sallyport-exec", version)
 	if err != nil {
 		return &exit{exitSelf, err}
 	}

@@ -67,15 +67,8 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		l.Close()
 		return nil, err
 	}
-	f.server = &http.Server{
-		Handler:           d.touching(doors(mcpserver.Guard(o, f.routes()), page)),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug),
-		// A request's body and each write of its answer have time-outs of their
-		// own; one for all of it would end a long call.
-	}
+	f.server = networkBounds().server(d.touching(doors(mcpserver.Guard(o, f.routes()), page)))
+	f.server.ErrorLog = slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(f.served)
 		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -97,6 +90,22 @@ func doors(agents, page http.Handler) http.Handler {
 	m.Handle(console.DefaultPrefix+"/", page)
 	m.Handle("/", agents)
 	return m
+}
+
+// bounds are those of an HTTP server. A request's body and each write of its
+// answer have time-outs of their own; one for all of it would end a long call.
+type bounds struct {
+	header      time.Duration // for a request's head to arrive
+	idle        time.Duration // of a connection between requests
+	headerBytes int
+}
+
+func networkBounds() bounds {
+	return bounds{header: 10 * time.Second, idle: 2 * time.Minute, headerBytes: 64 << 10}
+}
+
+func (b bounds) server(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: b.header, IdleTimeout: b.idle, MaxHeaderBytes: b.headerBytes}
 }
 
 // routes are what the network sees.

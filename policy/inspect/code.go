@@ -25,6 +25,12 @@ const (
 	langSQL    language = "sql"
 	langCron   language = "cron"
 	langTcl    language = "tcl"
+	langJust   language = "just"
+	langTask   language = "task"
+	langNinja  language = "ninja"
+	langTox    language = "tox"
+	langCMake  language = "cmake"
+	langM4     language = "m4"
 	langOther  language = "other"
 )
 
@@ -56,10 +62,13 @@ func rule(id, severity string, does byte, re string) codeRule {
 var codeRules = []codeRule{
 	rule("code.spawn", "medium", doesSpawn, `\b(?:os\.(?:system|popen|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)|subprocess\.(?:run|call|Popen|check_call|check_output|getoutput|getstatusoutput)|commands\.get(?:status)?output|pty\.spawn|asyncio\.create_subprocess_(?:shell|exec))\s*\(`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bchild_process['"]?\)?\.|\bcp\.|\b)(?:exec|execSync|execFile|execFileSync|spawn|spawnSync|fork)\s*\(`),
-	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.Command|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.(?:Command|run)|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `\b(?:system|popen|shell_exec|passthru|proc_open|pcntl_exec|IO\.popen|Kernel\.(?:system|exec|spawn)|Open3\.\w+|PTY\.spawn|os\.execute|io\.popen)\b\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])(?:exec|spawn)\s+(?:['"]|qq?\b)`),
 	rule("code.spawn", "medium", doesSpawn, `\((?:async-)?shell-command(?:-to-string)?\s+|\((?:call|start)-process\s+`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:exec\.Command(?:Context)?|Command::new|(?:new\s+)?ProcessBuilder|getRuntime\(\)\.exec|System\.(?:cmd|shell)|Process\.(?:run|start|spawn)|Port\.open|run_command)\s*\(`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:e?syscmd|commandLine|run-program|inferior-shell:run|uiop:run-program)\b\s*\(?`),
+	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])sh\s+['"]`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bqx\s*[({/]|%x\s*[({\[])`),
 	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\b\s*\(?`),
 	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\b\s*\(?`),
@@ -127,9 +136,9 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			})
 			if dynamic := w.callIn(c, r, names.argumentsOf(text[at[0]:at[1]], text[at[1]:])); dynamic != "" {
 				f := &found[len(found)-1]
-				f.Rule, f.Severity = f.Rule+"-dynamic", "high"
+				f.Rule += "-dynamic"
 				if file == "" {
-					c.opaque = dynamic
+					f.Severity, c.opaque = "high", dynamic
 				}
 			}
 		}

@@ -17,8 +17,8 @@ type lists struct {
 
 type pattern struct {
 	policy.Pattern
-	re  *regexp.Regexp
-	all *regexp.Regexp // matches a text when one of its lines may match
+	re  prefiltered
+	all prefiltered // matches a text when one of its lines may match
 }
 
 // current compiles the data in force, once per *Data.
@@ -44,7 +44,7 @@ func compileLists(d *policy.Data) *lists {
 	for _, p := range d.Patterns {
 		// A pattern that does not compile is refused where data is loaded.
 		if re, err := regexp.Compile(p.Regex); err == nil {
-			l.patterns = append(l.patterns, pattern{p, re, regexp.MustCompile("(?m:" + p.Regex + ")")})
+			l.patterns = append(l.patterns, pattern{p, prefilter(re), prefilter(regexp.MustCompile("(?m:" + p.Regex + ")"))})
 		}
 	}
 	return l

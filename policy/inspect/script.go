@@ -102,7 +102,7 @@ func byName(p string) language {
 	switch path.Ext(p) {
 	case ".py":
 		return langPython
-	case ".js", ".mjs", ".cjs", ".ts", ".mts":
+	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
 		return langNode
 	case ".pl", ".pm":
 		return langPerl
@@ -118,6 +118,14 @@ func byName(p string) language {
 		return langMake
 	case ".sql":
 		return langSQL
+	case ".cmake":
+		return langCMake
+	case ".m4":
+		return langM4
+	case ".ninja":
+		return langNinja
+	case ".exs", ".ex", ".R", ".r", ".jl", ".jsh", ".groovy", ".scala", ".kts", ".kt", ".lisp", ".rkt", ".scm", ".clj":
+		return langOther
 	case ".go", ".rs", ".c", ".h", ".java", ".json", ".yaml", ".yml", ".toml", ".md", ".txt", ".html", ".css", ".lua":
 		return langOther
 	}
@@ -147,6 +155,18 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		w.cron(text)
 	case langTcl:
 		w.tcl(text)
+	case langJust:
+		w.tasks(c, justTasks, text)
+	case langTask:
+		w.tasks(c, yamlTasks, text)
+	case langNinja:
+		w.ninja(text)
+	case langTox:
+		w.tox(text)
+	case langCMake:
+		w.cmake(text)
+	case langM4:
+		found = append(found, w.foreign(c, strings.NewReplacer("`", `"`, "'", `"`).Replace(text), file)...)
 	case langSQL:
 		c.sql(text)
 	default:
