@@ -81,7 +81,7 @@ func view(path string) error {
 	return terminal.Run(context.Background(), terminal.Options{
 		Source: l, Decider: l, Changed: changed, Name: "ann",
 		Suggest: func(context.Context) ([]approval.Suggestion, error) { return d.Suggest() },
-		Now: func() time.Time { return now().Add(time.Since(began)) },
+		Now:     func() time.Time { return now().Add(time.Since(began)) },
 	})
 }
 
