@@ -84,8 +84,8 @@ func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 		return s.refuse(ctx, c, a, err)
 	}
 	s.admit(ctx, c)
-	if held, ok := s.takeHeld(c); ok {
-		return s.landHeld(ctx, c, held)
+	if done := s.goOn(ctx, c, a); done != nil {
+		return done
 	}
 	if err := s.ask(ctx, c, nil); err != nil {
 		return s.refuse(ctx, c, a, err)

@@ -44,6 +44,9 @@ func (s *Server) announce(ctx context.Context, c *call, a attempt) error {
 	if n := len(in.Calls); n == 0 || n > maxAnnounced {
 		return misannounced("an announcement names 1 to %d calls, not %d", maxAnnounced, n)
 	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	c.digest = s.o.Log.Digest(a.raw)
 	if err := s.limit(c, a.raw); err != nil {
 		return err

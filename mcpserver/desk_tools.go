@@ -34,45 +34,50 @@ const announceSchema = `{"type": "object", "additionalProperties": false, "requi
 // defaultWait is how long approval_wait waits unless told otherwise.
 const defaultWait = time.Minute
 
-// ownTool is a tool of the gate itself. do answers a call in c.
+// ownTool is one of the gate's own tools. do answers a call in c.
 type ownTool struct {
 	name, title, text, schema string
 
 	changes bool // it leaves something at the desk
-	do      func(context.Context, *call, attempt) error
+	do      func(*Server, context.Context, *call, attempt) error
 }
 
 // ownTools is the one list of them.
-func (s *Server) ownTools() []ownTool {
+func ownTools() []ownTool {
 	return []ownTool{
 		{
-			name: "whoami", title: "Who you are here", schema: `{"type": "object", "additionalProperties": false}`, do: s.whoAmI,
+			name: "whoami", title: "Who you are here", schema: `{"type": "object", "additionalProperties": false}`, do: (*Server).whoAmI,
 			text: "Tells who you are to Sallyport: user, agent, session, workspace, the preset that says what a change of code needs, your highest tier, your tools, the walls that commands get. Tier L0.",
 		},
 		{
-			name: "approval_status", title: "Look at a request for approval", schema: fmt.Sprintf(deskSchema, ""), do: s.lookUp,
+			name: "approval_status", title: "Look at a request for approval", schema: fmt.Sprintf(deskSchema, ""), do: (*Server).lookUp,
 			text: "Tells how a pending request stands: pending, approved, denied with the person's advice, expired. Tier L0.",
 		},
 		{
-			name: "approval_wait", title: "Wait for a person's decision", schema: fmt.Sprintf(deskSchema, waitSchema), do: s.lookUp,
+			name: "approval_wait", title: "Wait for a person's decision", schema: fmt.Sprintf(deskSchema, waitSchema), do: (*Server).lookUp,
 			text: "Waits until a person has decided a pending request or the time is up, and tells how it stands. Tier L0. Once it is approved, repeat the identical call.",
 		},
 		{
-			name: "approval_announce", title: "Announce calls for one approval", schema: fmt.Sprintf(announceSchema, maxAnnounced), do: s.announce, changes: true,
+			name: "approval_announce", title: "Announce calls for one approval", schema: fmt.Sprintf(announceSchema, maxAnnounced), do: (*Server).announce, changes: true,
 			text: fmt.Sprintf("Asks a person once for up to %d calls that you will make next, such as several edits that belong together. Nothing runs. Each call is judged as if you made it; "+
 				"the person sees all that wait and decides once, for exactly these calls. Once approved, make each of them with the identical arguments; each runs once. "+
 				"A call whose file an earlier one changes, and each L3 call, is decided by itself. Tier L0.", maxAnnounced),
 		},
 		{
-			name: resumeTool, title: "See where a session stopped", schema: resumeSchema, do: s.resume,
+			name: resumeTool, title: "See where a session stopped", schema: resumeSchema, do: (*Server).resume,
 			text: "Tells where your session, or an earlier one of yours in this workspace, stopped: the last call that succeeded, calls that were interrupted or wait for a person, and what has changed since (files, commits). Tier L0. Call it first after a restart.",
 		},
 	}
 }
 
+// OwnTool reports whether a tool is the gate's own: its calls do no work.
+func OwnTool(name string) bool {
+	return slices.ContainsFunc(ownTools(), func(t ownTool) bool { return t.name == name })
+}
+
 func (s *Server) addOwnTools() {
 	yes, no := true, false
-	for _, t := range s.ownTools() {
+	for _, t := range ownTools() {
 		if t.name == resumeTool && s.o.Sessions == nil {
 			continue
 		}
@@ -81,13 +86,13 @@ func (s *Server) addOwnTools() {
 		looks := !t.changes
 		d.Annotations = mcp.ToolAnnotation{Title: t.title, ReadOnlyHint: &looks, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no}
 		s.mcp.AddTools(server.ServerTool{Tool: d, Handler: func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.answerOwn(ctx, t, req)
+			return s.own(ctx, t, req)
 		}})
 	}
 }
 
-// answerOwn answers a call of one of them and records it.
-func (s *Server) answerOwn(ctx context.Context, t ownTool, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// own answers a call of one of the gate's own tools and records it.
+func (s *Server) own(ctx context.Context, t ownTool, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	p := peerOf(ctx)
 	a := attempt{tool: t.name, raw: req.Params.RawArguments, meta: req.Params.Meta}
 	if len(a.raw) == 0 {
@@ -101,7 +106,7 @@ func (s *Server) answerOwn(ctx context.Context, t ownTool, req mcp.CallToolReque
 		err = s.ready(ctx)
 	}
 	if err == nil {
-		err = t.do(ctx, c, a)
+		err = t.do(s, ctx, c, a)
 	}
 	if err != nil {
 		return s.result(s.refuse(ctx, c, a, err)), nil
@@ -155,9 +160,4 @@ func standing(r approval.Request) tools.Answer {
 		text += advice(r.Advice) + "\ndo not repeat the call"
 	}
 	return tools.Answer{Text: text}
-}
-
-// OwnTool reports whether a tool is the gate's own: its calls do no work.
-func OwnTool(name string) bool {
-	return slices.ContainsFunc((*Server)(nil).ownTools(), func(t ownTool) bool { return t.name == name })
 }

@@ -75,6 +75,9 @@ func (s *Server) workspace(ctx context.Context, p *Peer) (any, error) {
 	if p.Workspace == "" {
 		return nil, errors.New("you work in no workspace")
 	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
 	return s.who(ctx, p), nil
 }
 

@@ -42,6 +42,8 @@ type (
 		Land(ctx context.Context, tx string) ([]sandbox.Change, error)
 		Drop(tx string) error
 		TxContent(tx, path string) ([]byte, error)
+		Keep(tx string, note []byte) error
+		Kept() (map[string][]byte, error)
 	}
 	journal interface {
 		Append(ctx context.Context, r audit.Record) (audit.Seq, error)
@@ -98,6 +100,9 @@ type Options struct {
 	Preset func(workspace string) (name string, p policy.Preset)
 	// About tells of an agent and the cells it would get; nil leaves that out.
 	About func(ctx context.Context, agent string) (maxTier policy.Tier, level sandbox.Level)
+	// HeldFor is how long changes wait for a person before they are dropped, 45
+	// minutes by default: longer than a request and then its approval live.
+	HeldFor time.Duration
 	// PendingFile is the file that tells programs of a request; nil where there is none.
 	PendingFile func(id string) string
 	// Ended is told of each HTTP session that has ended for good; nil is told nothing.
@@ -129,7 +134,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	held  map[string]held // call digest -> changes that wait to land
+	held  map[string]held  // by heldKey: changes that wait to land
+	turns map[string]*turn // by heldKey: who is landing them
 	now   map[*running]struct{}
 }
 
@@ -138,7 +144,7 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, now: map[*running]struct{}{}}
+	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, turns: map[string]*turn{}, now: map[*running]struct{}{}}
 	var err error
 	if s.watcher, err = newWatcher(o.Traces, o.Metrics); err != nil {
 		o.Logger.Error("observe calls", "err", err)
@@ -159,6 +165,7 @@ func New(o Options) *Server {
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
+	s.findHeld()
 	s.addOwnTools()
 	s.addResources()
 	s.addPrompts()

@@ -63,6 +63,8 @@ func (r *slowRunner) Run(ctx context.Context, _ sandbox.Action, _ sandbox.Terms)
 }
 func (*slowRunner) Land(context.Context, string) ([]sandbox.Change, error) { return nil, nil }
 func (*slowRunner) Drop(string) error                                      { return nil }
+func (*slowRunner) Keep(string, []byte) error                              { return nil }
+func (*slowRunner) Kept() (map[string][]byte, error)                       { return nil, nil }
 func (*slowRunner) TxContent(string, string) ([]byte, error)               { return nil, nil }
 
 type memoryLog struct {

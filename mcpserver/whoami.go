@@ -80,6 +80,9 @@ func (s *Server) whoAmI(ctx context.Context, c *call, a attempt) error {
 	if err := tools.Strict(a.raw, &struct{}{}); err != nil {
 		return err
 	}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	id := s.who(ctx, c.peer)
 	c.status, c.answer = audit.StatusOK, tools.Answer{Text: id.Text(), Data: id}
 	return nil

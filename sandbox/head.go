@@ -20,11 +20,8 @@ type Head struct {
 // ReadHead reads the workspace's HEAD from its files, without starting git.
 // Whatever cannot be read is left empty.
 func ReadHead(workspace string) Head {
-	dir, common := gitDirs(workspace)
-	var h Head
-	if common != dir {
-		h.Worktree = registered(dir, workspace)
-	}
+	dir, common, linked := gitDirs(workspace)
+	h := Head{Worktree: linked && dir != common && registered(dir, workspace)}
 	if h.Worktree && filepath.Base(common) == ".git" {
 		h.Main = filepath.Dir(common)
 	}
@@ -49,31 +46,6 @@ func ReadHead(workspace string) Head {
 	return h
 }
 
-// gitDirs are a workspace's git folder and the one it shares with other worktrees
-// of its repository.
-func gitDirs(workspace string) (dir, common string) {
-	dir = filepath.Join(workspace, ".git")
-	common = dir
-	if link, err := readRegular(dir); err == nil {
-		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
-		common = dir
-		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
-			common = joined(dir, strings.TrimSpace(string(c)))
-		}
-	}
-	return dir, common
-}
-
-// CommonDir is the folder that holds the objects and refs of a workspace's
-// repository; "" where there is none.
-func CommonDir(workspace string) string {
-	_, common := gitDirs(workspace)
-	if i, err := os.Stat(filepath.Join(common, "objects")); err != nil || !i.IsDir() {
-		return ""
-	}
-	return common
-}
-
 // registered reports whether a repository's record of a linked worktree leads back
 // to the workspace: a .git file alone anybody can write. A record that lies in the
 // workspace itself proves nothing: what is in there, the agent may have made.
@@ -95,6 +67,32 @@ func registered(dir, workspace string) bool {
 	}
 	here, err := os.Stat(filepath.Join(workspace, ".git"))
 	return err == nil && os.SameFile(here, there)
+}
+
+// gitDirs are a workspace's git folder, the one it shares with other worktrees of
+// its repository, and whether these are two.
+func gitDirs(workspace string) (dir, common string, linked bool) {
+	dir = filepath.Join(workspace, ".git")
+	common = dir
+	if link, err := readRegular(dir); err == nil {
+		linked = true
+		dir = joined(workspace, strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:")))
+		common = dir
+		if c, err := readRegular(filepath.Join(dir, "commondir")); err == nil {
+			common = joined(dir, strings.TrimSpace(string(c)))
+		}
+	}
+	return dir, common, linked
+}
+
+// CommonDir is the folder that holds the objects and refs of a workspace's
+// repository; "" where there is none.
+func CommonDir(workspace string) string {
+	_, common, _ := gitDirs(workspace)
+	if i, err := os.Stat(filepath.Join(common, "objects")); err != nil || !i.IsDir() {
+		return ""
+	}
+	return common
 }
 
 func joined(dir, path string) string {

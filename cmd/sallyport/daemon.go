@@ -121,7 +121,8 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: filedDesk{d.desk, d.files}, Runner: d.runner, Log: d.log,
 		PageSize: d.config.PageSize, Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
-		Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path, Sessions: sessionsIn{d.log},
+		Sessions: sessionsIn{d.log}, Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
+		HeldFor: c.sessionGrace() + time.Minute,
 	})
 	return d, nil
 }

@@ -122,6 +122,9 @@ func (s *presets) set(root string, c choice, record func() error) error {
 // preset is the preset of a workspace with its meaning.
 func (d *daemon) preset(root string) (string, policy.Preset) {
 	name := d.presets.of(root).Preset
+	if d.judges.ready(context.Background()) != nil { // a policy that is broken lets nobody through anyway
+		return name, policy.Preset{}
+	}
 	return name, d.judges.base.engine.Data().Presets[name]
 }
 

@@ -16,6 +16,9 @@ import (
 
 // about tells how far the policy lets an agent go, and what walls commands get.
 func (d *daemon) about(ctx context.Context, agent string) (policy.Tier, sandbox.Level) {
+	if d.judges.ready(ctx) != nil {
+		return policy.L0, ""
+	}
 	d.levelMu.Lock()
 	defer d.levelMu.Unlock()
 	if time.Since(d.levelAt) > levelFor { // a probe starts cells
