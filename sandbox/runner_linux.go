@@ -35,8 +35,8 @@ type Runner struct {
 }
 
 // NewRunner prepares the state folder, which belongs to one Runner at a time:
-// what a dead one's commands wrote and nobody landed is removed. It starts no
-// process; the first command does.
+// what a dead one's commands wrote and nobody landed is removed, in the
+// background. It starts no process; the first command does.
 func NewRunner(o Options) (*Runner, error) {
 	if !filepath.IsAbs(o.State) {
 		return nil, fmt.Errorf("open the sandbox: the state folder %q is not an absolute path", o.State)
@@ -52,7 +52,8 @@ func NewRunner(o Options) (*Runner, error) {
 			return nil, fmt.Errorf("open the sandbox: %w", err)
 		}
 	}
-	if err := (txStore{filepath.Join(o.State, "tx")}).clear(); err != nil {
+	gone, err := (txStore{filepath.Join(o.State, "tx")}).forget()
+	if err != nil {
 		return nil, fmt.Errorf("open the sandbox: %w", err)
 	}
 	if o.CellBinary == "" {
@@ -62,7 +63,7 @@ func NewRunner(o Options) (*Runner, error) {
 		}
 		o.CellBinary = filepath.Join(filepath.Dir(self), "sallyport-cell")
 	}
-	return &Runner{
+	r := &Runner{
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
 		groups:  sync.OnceValues(findGroups),
@@ -71,7 +72,13 @@ func NewRunner(o Options) (*Runner, error) {
 		bases:   map[owner]baseView{},
 		caches:  map[string]owner{},
 		pool:    newPool(o.Warm),
-	}, nil
+	}
+	r.background(func() {
+		for _, dir := range gone {
+			_ = removeTree(dir) // what stays is removed at the next start
+		}
+	})
+	return r, nil
 }
 
 func homeDir() string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,22 +33,6 @@ func parentEnds(ctx context.Context) bool {
 		}
 	}
 	return ctx.Err() == nil
-}
-
-// parentPolled is parentEnds for kernels before 5.3.
-func parentPolled(ctx context.Context, parent int) bool {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-t.C:
-			if os.Getppid() != parent {
-				return true
-			}
-		}
-	}
 }
 
 // stopped reports whether a process is stopped (SIGSTOP, a debugger, a frozen

@@ -5,26 +5,11 @@ package main
 import (
 	"context"
 	"os"
-	"time"
 )
 
 // parentEnds blocks until the process that started this one has ended (true) or
 // ctx ends (false).
-func parentEnds(ctx context.Context) bool {
-	parent := os.Getppid()
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-t.C:
-			if os.Getppid() != parent {
-				return true
-			}
-		}
-	}
-}
+func parentEnds(ctx context.Context) bool { return parentPolled(ctx, os.Getppid()) }
 
 // stopped cannot be told here.
 func stopped(int) bool { return false }
@@ -34,3 +19,7 @@ func readerGone(*os.File) bool { return false }
 
 // nameOf calls the process behind a socket.
 func nameOf(int) string { return "the daemon" }
+
+func isDaemon(int) bool { return false }
+
+func holderOf(string) int { return 0 }

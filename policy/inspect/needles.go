@@ -3,7 +3,9 @@ package inspect
 import (
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // prefiltered is a regular expression behind a cheaper question: a text that
@@ -39,7 +41,8 @@ func (p prefiltered) MatchString(text string) bool {
 func needles(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase == 0 {
+		// A byte that is no UTF-8 matches the replacement character.
+		if re.Flags&syntax.FoldCase == 0 && !slices.Contains(re.Rune, utf8.RuneError) {
 			return []string{string(re.Rune)}
 		}
 	case syntax.OpCapture, syntax.OpPlus:

@@ -32,6 +32,7 @@ func FuzzPrefilter(f *testing.F) {
 	f.Add(`\b(?:curl|wget)\b[^|]*\|\s*(?:ba)?sh\b`, "curl x | bash")
 	f.Add(`(?i)ab|cd{0,2}`, "AB")
 	f.Add(`(a|b)*c+|\x00é`, "é")
+	f.Add("a\ufffdb", "a\xffb")
 	f.Fuzz(func(t *testing.T, expr, text string) {
 		re, err := regexp.Compile(expr)
 		if err != nil || len(expr) > 100 || len(text) > 1000 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,16 +49,17 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	opts = append(opts, oparego.EvalExternalCancel(stop), oparego.EvalTransaction(g.txn))
 	in := newInput(c, f, g.data)
 	base := enc.items(reflect.ValueOf(in), make([][2]*ast.Term, 0, 12))
-	hits, err := g.evaluate(ctx, unitCall, base, "", opts)
+	hits, err := g.evaluate(ctx, in.sets(), base, "", opts)
 	if err != nil {
 		return policy.Decision{}, err
 	}
 	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
 	for _, cmd := range distinct(f.Cmds) {
-		term := enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))
+		command := newCommand(cmd, g.data)
+		term := enc.term(reflect.ValueOf(*command))
 		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, term})
-		more, err := g.evaluate(ctx, unitCmd, input, cmd.Text, opts)
+		more, err := g.evaluate(ctx, command.sets(), input, cmd.Text, opts)
 		if err != nil {
 			return policy.Decision{}, err
 		}
@@ -105,11 +105,11 @@ func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
 // evaluate runs the rules over one input. A failure that lies in the rules or
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
-func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+func (g *generation) evaluate(ctx context.Context, sets string, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
 	opts = append(opts[:len(opts):len(opts)], oparego.EvalParsedInput(ast.NewObject(items...)))
 	// Without a way to end, the context costs the evaluator no goroutine; the
 	// external cancel ends it instead.
-	query := g.queries[unit]
+	query := g.queries[sets]
 	rs, err := query.Eval(context.WithoutCancel(ctx), opts...)
 	switch {
 	case ctx.Err() != nil:
@@ -121,8 +121,8 @@ func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.
 	}
 	var hits []fired
 	spoken := false // by a layer that may: silence is L3, and no other layer can end it
-	for i, trusted := range g.trusted {
-		bound, there := rs[0].Bindings["h"+strconv.Itoa(i)]
+	for _, b := range g.bindings {
+		bound, there := rs[0].Bindings[b.variable]
 		if !there {
 			continue
 		}
@@ -131,8 +131,8 @@ func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.
 			return []fired{broken("policy.shape", text, "a rule set is not a set", "write `hit contains …`")}, nil
 		}
 		for _, e := range set {
-			hits = append(hits, g.read(e, text, trusted))
-			spoken = spoken || trusted
+			hits = append(hits, g.read(e, text, b.trusted))
+			spoken = spoken || b.trusted
 		}
 	}
 	if !spoken {

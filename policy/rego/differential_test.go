@@ -266,3 +266,19 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, "user.x", diff[0].ID)
 	assert.Equal(t, "removed", Diff(b, a)[0].Change)
 }
+
+// TestRuleThatReadsHits: a rule may read what the other rules found, in either
+// unit, and sees it whole.
+func TestRuleThatReadsHits(t *testing.T) {
+	t.Parallel()
+	layer := Layer{Name: "user", FS: files("x.rego", rule("user", "user.second-look", "L3", `	some h in data.sallyport.rules.hit
+	h.id == "filesystem.command-write"`))}
+	e := load(t, layer)
+	writes := command("touch", "a")
+	writes.Targets = []policy.FileFact{{Op: "write", Path: "a", Scope: policy.ScopeWorkspace}}
+	d := decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{writes}})
+	assert.Contains(t, ids(d), "user.second-look")
+	assert.Contains(t, ids(d), "filesystem.command-write")
+	d = decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{command("ls")}})
+	assert.NotContains(t, ids(d), "user.second-look")
+}
