@@ -95,14 +95,16 @@ func homeDir() string {
 func (r *Runner) Run(ctx context.Context, a Action, t Terms) (Result, error) {
 	var res Result
 	start := time.Now()
-	if err := r.files(ctx, a, t, &res); err != nil {
+	left, err := r.files(ctx, a, t, &res)
+	if err != nil {
 		return res, err
 	}
 	if a.Exec == nil {
 		res.Took = time.Since(start)
 		return res, nil
 	}
-	err := r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
+	t.Expect = left
+	err = r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
 	res.Took = time.Since(start)
 	return res, err
 }
@@ -133,7 +135,7 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
 	if c.layer != "" { // a ready cell's layer is older than the run
-		if err := r.store().begin(c.layer, workspace); err != nil {
+		if err := r.store().begin(c.layer, workspace, t.Expect); err != nil {
 			return err
 		}
 		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")

@@ -81,10 +81,25 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	p.name(t, id, prints)
 	p.command = command{
 		run: cell.Run{Argv: e.Args(), Env: environment(r.tools(), len(e.Net) > 0, e.Env),
-			Dir: filepath.Join(workspace, e.Dir)},
+			Dir: filepath.Join(workspace, e.Dir), Expect: beneath(workspace, t.Expect, v.Hidden)},
 		stdin: e.Stdin, limits: p.limits,
 	}
 	return p, nil
+}
+
+// beneath gives what is expected of the files that the cell shows, by their
+// absolute paths.
+func beneath(workspace string, expect map[string]string, hidden []string) map[string]string {
+	if len(expect) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(expect))
+	for p, sum := range expect {
+		if p = filepath.Join(workspace, p); !covered(p, hidden) {
+			out[p] = sum
+		}
+	}
+	return out
 }
 
 // view adds the workspace and its guards to the base, and gives fingerprints
