@@ -19,7 +19,7 @@ var asking = map[string][]string{
 	"audit replay": {"wire"}, "audit retire": {}, "audit show": {"1"}, "audit stats": {}, "audit tail": {}, "audit verify": {},
 	"console": {}, "doctor": {}, "exec": {"--", "true"}, "freeze": {}, "lift": {},
 	"grants add": {"--tool", "edit_file"}, "grants list": {}, "grants revoke": {"g1"},
-	"hook": {}, "mcp": {}, "policy eval": {"--", "ls"}, "policy explain": {"abcdefgh23456777"}, "policy stats": {}, "status": {}, "stop": {},
+	"hook": {}, "mcp": {}, "policy eval": {"--", "ls"}, "policy explain": {"abcdefgh23456777"}, "policy stats": {}, "resume": {"cc-1"}, "status": {}, "stop": {},
 	"token create": {"--agent", "ci", "--workspace", "."}, "token list": {}, "token revoke": {"x"},
 }
 
