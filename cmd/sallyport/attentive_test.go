@@ -18,7 +18,7 @@ import (
 // asked are the commands whose example does not ask the daemon, or not alone.
 var asked = map[string]string{
 	"exec": "sallyport exec -- true", "mcp": "sallyport mcp", "policy explain": "sallyport policy explain abcdefgh23456777",
-	"audit blame": "sallyport audit blame a.txt", "audit hold": "sallyport audit hold x", "audit retire": "sallyport audit retire", "token create": "sallyport token create --agent ci",
+	"audit blame": "sallyport audit blame a.txt:1", "audit hold": "sallyport audit hold x", "audit retire": "sallyport audit retire", "token create": "sallyport token create --agent ci",
 }
 
 // alone are the commands that work without the daemon.
