@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -81,11 +80,15 @@ func layOut(workspace, dir, upper, work string) error {
 	return os.Chmod(upper, os.FileMode(st.Mode&0o777))
 }
 
-// forget makes every transaction one that no id names, and lists the folders that
-// are left to be removed: what a command wrote can take long to remove.
+// forget makes every transaction that is not kept one that no id names, and lists
+// the folders that are left to be removed: what a command wrote can take long to
+// remove.
 func (s txStore) forget() (gone []string, err error) {
 	left, err := os.ReadDir(s.dir)
 	for _, d := range left {
+		if _, kept := s.note(d.Name()); kept {
+			continue
+		}
 		dir := filepath.Join(s.dir, d.Name())
 		if !strings.HasPrefix(d.Name(), ".gone-") {
 			to := filepath.Join(s.dir, ".gone-"+rand.Text())
@@ -98,6 +101,42 @@ func (s txStore) forget() (gone []string, err error) {
 		gone = append(gone, dir)
 	}
 	return gone, err
+}
+
+// Keep gives a sealed transaction a note for whoever finds it: one with a note
+// outlives its Runner, until it lands or is dropped.
+func (s txStore) Keep(id string, note []byte) error {
+	if sealed, err := s.sealed(id); !txID.MatchString(id) || err != nil || sealed == nil {
+		return noTx(id)
+	}
+	if err := writeDurably(filepath.Join(s.dir, id, "note"), note); err != nil {
+		return failure("keep the transaction", id, err)
+	}
+	return nil
+}
+
+// Kept are the notes of the transactions that are kept, by id.
+func (s txStore) Kept() (map[string][]byte, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, failure("list the transactions in", s.dir, err)
+	}
+	out := map[string][]byte{}
+	for _, e := range entries {
+		if b, ok := s.note(e.Name()); ok {
+			out[e.Name()] = b
+		}
+	}
+	return out, nil
+}
+
+// note is what Keep left with a transaction.
+func (s txStore) note(id string) ([]byte, bool) {
+	if !txID.MatchString(id) {
+		return nil, false
+	}
+	b, err := os.ReadFile(filepath.Join(s.dir, id, "note"))
+	return b, err == nil
 }
 
 // begin notes what the transaction lies over and when it began: now, by the
@@ -180,27 +219,6 @@ func (s txStore) Drop(id string) error {
 		return failure("drop the transaction", id, err)
 	}
 	return nil
-}
-
-// DropExcept forgets every transaction but those named, and says how many: for
-// the start of a daemon, when no command runs and what the last daemon left
-// unfinished is of no use.
-func (s txStore) DropExcept(keep ...string) (int, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, failure("list the transactions in", s.dir, err)
-	}
-	n := 0
-	for _, e := range entries {
-		if !txID.MatchString(e.Name()) || slices.Contains(keep, e.Name()) {
-			continue
-		}
-		if err := s.Drop(e.Name()); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }
 
 // TxContent gives the content a changed file has in the transaction, or the
@@ -295,12 +313,17 @@ func noTx(id string) error {
 		Remedy: "run the command again; its changes landed, were dropped, or never were"}
 }
 
-// writeJSON writes a small file durably: whole or not at all.
+// writeJSON writes a small file durably.
 func writeJSON(p string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
+	return writeDurably(p, b)
+}
+
+// writeDurably writes a file whole or not at all.
+func writeDurably(p string, b []byte) error {
 	f, err := os.OpenFile(p+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -93,8 +94,17 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
+		set, err := openPresets(p, c.Preset)
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
 		deskRoutes(m, desk, personOf)
-		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
+		presetRoutes(m, p, set, desk, log, personOf)
+		files, err := openPendingFiles(p, c, desk, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
+		b.close = func() { shut(); _ = errors.Join(files.syncAll(), desk.Close(), log.Close()) }
 	case needTokens:
 		done, err := localTokens(p, m)
 		if err != nil {

@@ -31,6 +31,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
+	presetRoutes(m, d.place, d.presets, d.desk, d.log, d.personOf)
 	logRoutes(m, &d.log.Reader, d.keptAnchors)
 	liveLogRoutes(m, d.log)
 	m.HandleFunc("GET /v1/audit/push", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.pusher.Status(), nil) })
@@ -49,6 +50,14 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		req, err := desk.Get(r.PathValue("id"))
 		answer(w, req, err)
 	})
+	m.HandleFunc("GET /v1/suggestions", func(w http.ResponseWriter, _ *http.Request) {
+		list, err := desk.Suggest()
+		answer(w, list, err)
+	})
+	m.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, r *http.Request) {
+		batch, err := desk.Batch(r.PathValue("id"))
+		answer(w, batch, err)
+	})
 	m.HandleFunc("POST /v1/approvals/{id}/approve", func(w http.ResponseWriter, r *http.Request) {
 		var in verdictIn
 		if !read(w, r, &in) {
@@ -66,7 +75,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		if !read(w, r, &in) {
 			return
 		}
-		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note)
+		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note, in.Shown)
 		answer(w, req, err)
 	})
 	m.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {

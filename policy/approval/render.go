@@ -96,6 +96,9 @@ func (p *page) head(r Request) {
 		p.line("%s", p.paint(dim, Visible(at)))
 	}
 	p.line("\n  %s", Visible(r.Summary))
+	if r.Batch != "" && r.State == StatePending {
+		p.line("%s", p.paint(dim, "  announced with others: `sallyport approvals show "+r.Batch+"` decides all of them at once"))
+	}
 }
 
 // life says in words where the request stands.
