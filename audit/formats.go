@@ -125,12 +125,14 @@ var formats = []format{
 // one-letter names, x://a:bcd@.
 const shortestFormat = 10
 
-// shapes are the secrets that a prefix alone does not tell. Group 1, where there
-// is one, is the secret. Each has a literal that every match contains.
-var shapes = []struct {
-	rule, literal string
+// shape is a secret that a prefix alone does not tell. Group 1, where there is
+// one, is the secret.
+type shape struct {
+	rule, literal string // every match contains the literal, of three bytes at least
 	re            *regexp.Regexp
-}{
+}
+
+var shapes = []shape{
 	{"pem", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-[^-])*(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?`)},
 	{"url", "://", regexp.MustCompile(`\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]{3,})@`)},
 	{"url", "://", regexp.MustCompile(`\bhttps?://([^\s/:@"'<>]{16,})@`)},
@@ -139,7 +141,7 @@ var shapes = []struct {
 	{"header", "oken ", regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?token ([^\s"']{8,})`)},
 	{"header", "ookie:", regexp.MustCompile(`(?i)\bcookie:[ \t]*([^\s"'` + "`" + `][^\n"'` + "`" + `]{7,})`)},
 	{"netrc", "password ", regexp.MustCompile(`\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)`)},
-	{"userpass", "-u", regexp.MustCompile(`\bcurl\b[^\n|;]*?\s(?:-u|--user)[ =]?["']?[^\s:"']+:([^\s"']{3,})`)},
+	{"userpass", "curl", regexp.MustCompile(`\bcurl\b[^\n|;]*?\s(?:-u|--user)[ =]?["']?[^\s:"']+:([^\s"']{3,})`)},
 	{"telegram", ":AA", regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b`)},
 }
 
@@ -147,14 +149,14 @@ func findFormats(text string, hits []hit) []hit {
 	if len(text) < shortestFormat {
 		return hits
 	}
-	for i := range formats {
-		hits = formats[i].find(text, hits)
-	}
-	for i := range shapes {
-		s := &shapes[i]
-		if !strings.Contains(text, s.literal) {
-			continue
-		}
+	may := literalFilter().in(text)
+	may.part(0, len(formats), func(i int) { hits = formats[i].find(text, hits) })
+	may.part(len(formats), len(shapes), func(i int) { hits = shapes[i].find(text, hits) })
+	return hits
+}
+
+func (s *shape) find(text string, hits []hit) []hit {
+	if strings.Contains(text, s.literal) {
 		for _, m := range s.re.FindAllStringSubmatchIndex(text, -1) {
 			from, to := m[0], m[1]
 			if len(m) > 2 {
