@@ -24,6 +24,12 @@ build: deps ## build both programs, static, into bin/
 	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/sallyport-cell ./cmd/sallyport-cell
 	@CGO_ENABLED=1 go build -trimpath $(STATIC) -o bin/sallyport ./cmd/sallyport
 
+IMAGE ?= build/sallyport.oci.tar
+
+.PHONY: image
+image: build ## the container image, from scratch, into build/sallyport.oci.tar (buildah; no registry)
+	@docs/image/build.sh $(IMAGE) $(VERSION)
+
 .PHONY: run
 run: build ## install what is missing, build and serve
 	@bin/sallyport serve
@@ -51,6 +57,10 @@ e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, agains
 .PHONY: test-vm
 test-vm: deps ## the cell's tests on Debian's kernel in QEMU: cgroup v2, an old Landlock, root and not
 	@sandbox/vmtest_run.sh
+
+.PHONY: containment
+containment: deps ## hostile commands for real, in cells in QEMU; CORPORA=dir of dangerous-*.jsonl, N=40 a sample
+	@N=$(N) sandbox/containment_run.sh $(CORPORA)
 
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck

@@ -26,6 +26,10 @@ type sealedDetail struct {
 	First   Seq    `json:"first"`
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
+	// Was and WasBytes are of the file before it was compacted: after a crash it may
+	// still be there.
+	Was      string `json:"was,omitempty"`
+	WasBytes int64  `json:"was_bytes,omitempty"`
 }
 
 // sealer digests full segments beside the commits. What is left to do stands in
@@ -80,6 +84,16 @@ func (l *Log) seal(first Seq) error {
 	path := segmentPath(l.dir, first)
 	if err := trimSegment(path); err != nil {
 		return err
+	}
+	if !l.opt.keepLoose {
+		seg := segment{first, path}
+		made, err := compactSegment(l.sealer.ctx, seg, &l.opt)
+		if err == nil && made != "" {
+			err = l.replaceSegment(seg, made)
+		}
+		if err != nil {
+			return fmt.Errorf("compact it: %w", err)
+		}
 	}
 	d := sealedDetail{Segment: filepath.Base(path), First: first}
 	var err error

@@ -50,6 +50,8 @@ func (v *verification) records(ctx context.Context, tx *bbolt.Tx, seg segment) e
 			v.passAnchors()
 		}
 	}
+	v.sealedArgs(tx, v.args)
+	v.args = 0
 	if hk != nil {
 		return errors.New("there are more stored hashes than records")
 	}
@@ -99,6 +101,9 @@ func (v *verification) edge(c *bbolt.Cursor, seg segment) (hk, hv []byte) {
 // follow checks what a record says of itself and keeps the set of open intents.
 func (v *verification) follow(seq Seq, raw []byte) {
 	l, err := skim(raw)
+	if l.args {
+		v.args++
+	}
 	switch {
 	case err != nil:
 		v.problem(VerifyTampered, seq, "record %d: %v", seq, err)
@@ -150,7 +155,11 @@ func (v *verification) sealedFiles(segs []segment, checks []*fileCheck) {
 	}
 }
 
-func (d sealedDetail) same(e sealedDetail) bool { return d.SHA256 == e.SHA256 && d.Bytes == e.Bytes }
+// same reports whether a file's digest is the one told: of the segment, or of
+// what it was until it was compacted.
+func (d sealedDetail) same(told sealedDetail) bool {
+	return d.SHA256 == told.SHA256 && d.Bytes == told.Bytes || told.Was != "" && d.SHA256 == told.Was && d.Bytes == told.WasBytes
+}
 
 // digestSegment is the digest of a segment's file, without SHA256 when the file
 // cannot be read.
@@ -245,11 +254,13 @@ type skimmed struct {
 	seq    Seq
 	kind   Kind
 	intent Seq
+	args   bool // it has sealed arguments
 }
 
 var (
 	markSeq     = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
 	markKind    = []byte(`"kind":"`)
+	markArgs    = []byte(`,"sealed_args":"`)
 	markIntent  = []byte(`"intent":`)
 	markSealed  = []byte(`"event":"` + eventSealed + `"`)
 	markRetired = []byte(`"event":"` + eventRetired + `"`)
@@ -273,6 +284,7 @@ func skim(raw []byte) (skimmed, error) {
 	}
 	switch s.kind = Kind(rest[:end]); s.kind {
 	case KindCall, KindIntent, KindEvent:
+		s.args = bytes.HasPrefix(rest[end+1:], markArgs)
 		return s, nil
 	case KindOutcome:
 		_, rest, ok = bytes.Cut(rest, markIntent)

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,10 +98,26 @@ func (s *Server) structured(c *call) Structured {
 			Walls: list(r.Walls), Level: r.Level, Usage: r.Usage, Hit: list(r.Hit), Denials: list(r.Denials), Changes: list(r.Changes),
 		},
 	}
+	if out.Failure != nil {
+		f := *out.Failure
+		f.Msg = s.o.Log.Redact(f.Msg)
+		out.Failure = &f
+	}
 	if c.judged.Tool != "" {
 		out.Decision = Judge(c.decision)
+		out.Decision.Rules = s.redacted(out.Decision.Rules)
+		out.Decision.Shadow = s.redacted(out.Decision.Shadow)
 	}
 	return out
+}
+
+// redacted are rules without the secrets of the commands they fired on.
+func (s *Server) redacted(rules []policy.RuleHit) []policy.RuleHit {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Reason, rules[i].Cmd = s.o.Log.Redact(rules[i].Reason), s.o.Log.Redact(rules[i].Cmd)
+	}
+	return rules
 }
 
 // list keeps an empty list from becoming JSON null.

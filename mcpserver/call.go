@@ -79,8 +79,7 @@ func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
 	if err := s.ready(ctx); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	s.underPreset(c)
-	c.judged = judged(c)
+	s.see(c)
 	if err := s.limit(c, c.args.Canonical()); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
@@ -202,15 +201,15 @@ func Plan(tool string, raw json.RawMessage, root string) (policy.Call, error) {
 
 // judge looks at the workspace as it is now and decides.
 func (s *Server) judge(ctx context.Context, c *call) {
-	s.underPreset(c)
-	c.judged = judged(c)
+	s.see(c)
 	s.admit(ctx, c)
 }
 
-// underPreset puts the call under the preset that holds now.
-func (s *Server) underPreset(c *call) {
+// see makes of a planned call what policy sees of it.
+func (s *Server) see(c *call) {
 	preset, of := s.o.preset(c.peer.Workspace)
 	c.preset, c.solo = preset, of.Session
+	c.judged = judged(c)
 }
 
 // admit decides on the call as it was judged last.

@@ -121,6 +121,7 @@ type envelope struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
+		Cursor    json.RawMessage `json:"cursor"`
 	} `json:"params"`
 }
 
@@ -166,6 +167,10 @@ func (c *conn) dispatch(ctx context.Context, line []byte) error {
 		if resp := c.s.mcp.HandleMessage(ctx, line); resp != nil {
 			c.send(resp)
 		}
+		return nil
+	}
+	if err := c.s.checkCursor(ctx, e.Method, e.Params.Cursor); err != nil {
+		c.send(mcp.NewJSONRPCError(mcp.NewRequestId(e.ID), mcp.INVALID_PARAMS, err.Error(), nil))
 		return nil
 	}
 	select {

@@ -103,6 +103,9 @@ func (s *Server) own(ctx context.Context, t ownTool, req mcp.CallToolRequest) (*
 	defer s.beat(ctx, req.Params.Meta)()
 	err := s.frozen(c)
 	if err == nil {
+		err = s.ready(ctx)
+	}
+	if err == nil {
 		err = t.do(s, ctx, c, a)
 	}
 	if err != nil {

@@ -178,6 +178,7 @@ type message struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
+		Cursor    json.RawMessage `json:"cursor"`
 		Meta      struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
@@ -257,8 +258,12 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(withPeer(r.Context(), m.peer))
 	defer cancel()
+	if err := e.s.checkCursor(ctx, m.Method, m.Params.Cursor); err != nil {
+		rpcError(w, m.ID, mcp.INVALID_PARAMS, err.Error())
+		return
+	}
 	if len(m.ID) > 0 && m.Method != "" {
 		done, err := m.in.claim(m.ID, m.modern, cancel)
 		if errors.Is(err, errClosed) {
@@ -282,7 +287,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 		m.leave()
 		st.keepAlive()
 	}
-	ctx = withPeer(withTell(ctx, st.notify), m.peer)
+	ctx = withTell(ctx, st.notify)
 	e.lib.Handle(st, &server.HTTPRequest{
 		Method: r.Method, URL: r.URL, Header: r.Header, Body: m.body, Context: withLane(ctx, m.in),
 	})

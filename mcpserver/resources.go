@@ -34,6 +34,9 @@ type Rule struct {
 	Remedy  string         `json:"remedy,omitempty"`
 }
 
+// templateName is the name of the one resource template.
+const templateName = "output"
+
 // historyLength is how many records sallyport://session shows.
 const historyLength = 50
 
@@ -47,7 +50,7 @@ func (s *Server) addResources() {
 	if s.o.History != nil {
 		s.resource(uriSession, "session", "What your session did so far, the newest first", s.history)
 	}
-	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(uriOutput, "output",
+	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(uriOutput, templateName,
 		mcp.WithTemplateDescription("The whole output of one of your recent commands, page by page from 1"),
 		mcp.WithTemplateMIMEType("text/plain")), s.output)
 }

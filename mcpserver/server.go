@@ -81,6 +81,9 @@ type Options struct {
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
+	// PageSize is how many entries a list (tools, resources, prompts) gives at a time,
+	// 100 by default: hosts that do not ask for a second page miss nothing.
+	PageSize int
 	// Progress is how often a call that runs on says so, 10 s by default.
 	Progress time.Duration
 	// Drain is how long requests in flight may still take after a peer has sent its
@@ -156,6 +159,7 @@ func New(o Options) *Server {
 		server.WithHooks(hooks),
 		server.WithInstructions(instructions),
 		server.WithToolFilter(s.visible),
+		server.WithPaginationLimit(orDefault(o.PageSize, 100)),
 		server.WithRecovery(),
 	)
 	for _, t := range tools.All() {

@@ -44,6 +44,17 @@ func TestProbeRaisesEveryWall(t *testing.T) {
 	assert.Contains(t, string(data), `"problems":[`, "an empty list, not null")
 }
 
+// TestMachineIsAsExpected holds whoever promised a kind of machine to it: the
+// level it reaches and its Landlock, as SALLYPORT_EXPECT="full 2".
+func TestMachineIsAsExpected(t *testing.T) {
+	want := os.Getenv("SALLYPORT_EXPECT")
+	if want == "" {
+		t.Skip("nobody promised anything about this machine: set SALLYPORT_EXPECT")
+	}
+	rep := newRunner(t).Probe(context.Background())
+	assert.Equal(t, want, fmt.Sprintf("%s %d", rep.Level, rep.LandlockABI), "problems: %v", rep.Problems)
+}
+
 func TestProbeOnEveryRungNamesARemedy(t *testing.T) {
 	t.Parallel()
 	r := onRung(t, 0)

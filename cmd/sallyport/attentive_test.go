@@ -14,12 +14,13 @@ import (
 
 // asking are the commands that ask the daemon, with arguments for each.
 var asking = map[string][]string{
-	"approvals approve": {"k7f3qd"}, "approvals deny": {"k7f3qd", "no"}, "approvals list": {}, "approvals show": {"k7f3qd"},
-	"audit backup": {"copy"}, "audit export": {}, "audit hash": {"value"}, "audit hold": {"x"}, "audit hold lift": {"x"}, "audit list": {}, "audit prove": {"1"},
+	"approvals approve": {"k7f3qd"}, "approvals deny": {"k7f3qd", "no"}, "approvals list": {}, "approvals show": {"k7f3qd"}, "approvals suggest": {},
+	"audit backup": {"copy"}, "audit blame": {"a.txt:1"}, "audit compact": {}, "audit unseal": {"k7f3qdm2c5zpa6xw", "--identity", "age.key"}, "audit export": {}, "audit hash": {"value"}, "audit hold": {"x"}, "audit hold lift": {"x"}, "audit list": {}, "audit prove": {"1"},
 	"audit replay": {"wire"}, "audit retire": {}, "audit show": {"1"}, "audit stats": {}, "audit tail": {}, "audit verify": {},
 	"console": {}, "doctor": {}, "exec": {"--", "true"}, "freeze": {}, "lift": {},
 	"grants add": {"--tool", "edit_file"}, "grants list": {}, "grants revoke": {"g1"},
-	"hook": {}, "mcp": {}, "policy eval": {"--", "ls"}, "policy explain": {"abcdefgh23456777"}, "policy stats": {}, "status": {}, "stop": {},
+	"hook": {}, "mcp": {}, "policy eval": {"--", "ls"}, "policy explain": {"abcdefgh23456777"}, "policy stats": {},
+	"preset": {}, "resume": {"s1"}, "status": {}, "stop": {}, "whoami": {},
 	"token create": {"--agent", "ci", "--workspace", "."}, "token list": {}, "token revoke": {"x"},
 }
 

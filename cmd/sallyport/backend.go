@@ -75,11 +75,16 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := audit.OpenReadOnly(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+		o, err := c.logOptions(nil)
+		if err != nil {
+			return nil, err
+		}
+		r, err := audit.OpenReadOnly(p.log(), o)
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
-		logRoutes(m, r)
+		logRoutes(m, r, localAnchors(c))
+		localPushRoutes(m, p, c, r)
 	case needDesk:
 		c, log, err := openLog(p)
 		if err != nil {
@@ -122,7 +127,11 @@ func openLog(p place) (config, *audit.Log, error) {
 	if err != nil {
 		return config{}, nil, err
 	}
-	log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+	o, err := c.logOptions(nil)
+	if err != nil {
+		return c, nil, err
+	}
+	log, err := audit.Open(p.log(), o)
 	if err != nil {
 		return config{}, nil, fmt.Errorf("open the audit log: %w", err)
 	}

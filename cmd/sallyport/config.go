@@ -36,9 +36,13 @@ type config struct {
 	// PendingDir is where each request that waits has a file for programs; the folder
 	// pending of the state folder by default. Keep it where agents cannot write.
 	PendingDir string `yaml:"pending_dir"`
+	// PageSize is how many entries MCP's lists give at a time, 100 by default.
+	PageSize int `yaml:"page_size"`
 	// AnchorFile is a file outside the state folder that gets the log's signed
 	// checkpoints, so that a rollback of the whole folder shows.
 	AnchorFile string `yaml:"anchor_file"`
+	// Audit is how the log is kept and sent on; see audit_config.go.
+	Audit auditConfig `yaml:"audit"`
 	// Policy names folders of Rego and data that tighten the built-in rules.
 	Policy struct {
 		Administrator string `yaml:"administrator"`
@@ -96,6 +100,9 @@ func loadConfig(dir string) (config, error) {
 	if !slices.Contains(presetNames, c.Preset) {
 		return c, fmt.Errorf("read %s: preset %q is not strict, worktree or solo", path, c.Preset)
 	}
+	if c.PageSize < 0 {
+		return c, fmt.Errorf("read %s: page_size %d is not a number of entries", path, c.PageSize)
+	}
 	switch c.Approvers {
 	case "", "any", "other-process", "other-user":
 	default:
@@ -108,6 +115,9 @@ func loadConfig(dir string) (config, error) {
 	}
 	if c.PendingDir != "" && !filepath.IsAbs(c.PendingDir) {
 		return c, fmt.Errorf("read %s: pending_dir %q is not an absolute path", path, c.PendingDir)
+	}
+	if _, err := c.logOptions(nil); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
 	}
 	switch c.MinLevel {
 	case "", sandbox.LevelFull, sandbox.LevelReduced, sandbox.LevelMinimal:

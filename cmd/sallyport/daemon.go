@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
@@ -39,6 +40,7 @@ type daemon struct {
 	helloTime time.Duration // that a client has to say who it is
 
 	log      *audit.Log
+	pusher   *push.Pusher
 	desk     *approval.Desk
 	files    *pendingFiles // of what waits
 	judges   *judges
@@ -84,8 +86,8 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+	if err := d.openLog(); err != nil {
+		return nil, err
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
 		return nil, err
@@ -117,7 +119,7 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	}
 	d.mcp = mcpserver.New(mcpserver.Options{
 		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: filedDesk{d.desk, d.files}, Runner: d.runner, Log: d.log,
-		Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
+		PageSize: d.config.PageSize, Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
 		Sessions: sessionsIn{d.log}, Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
 		HeldFor: c.sessionGrace() + time.Minute,
@@ -206,6 +208,9 @@ func (d *daemon) close() {
 	}
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
+	}
+	if d.pusher != nil {
+		d.pusher.Close()
 	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())

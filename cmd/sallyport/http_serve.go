@@ -79,19 +79,6 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 	return f.stop, nil
 }
 
-// doors leads people to the page, where there is one, and all else to what agents
-// call. The page looks after Host and origin itself: a form of it names no origin.
-func doors(agents, page http.Handler) http.Handler {
-	if page == nil {
-		return agents
-	}
-	m := http.NewServeMux()
-	m.Handle(console.DefaultPrefix, page)
-	m.Handle(console.DefaultPrefix+"/", page)
-	m.Handle("/", agents)
-	return m
-}
-
 // bounds are those of an HTTP server. A request's body and each write of its
 // answer have time-outs of their own; one for all of it would end a long call.
 type bounds struct {
@@ -106,6 +93,19 @@ func networkBounds() bounds {
 
 func (b bounds) server(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: b.header, IdleTimeout: b.idle, MaxHeaderBytes: b.headerBytes}
+}
+
+// doors leads people to the page, where there is one, and all else to what agents
+// call. The page looks after Host and origin itself: a form of it names no origin.
+func doors(agents, page http.Handler) http.Handler {
+	if page == nil {
+		return agents
+	}
+	m := http.NewServeMux()
+	m.Handle(console.DefaultPrefix, page)
+	m.Handle(console.DefaultPrefix+"/", page)
+	m.Handle("/", agents)
+	return m
 }
 
 // routes are what the network sees.

@@ -16,6 +16,7 @@ import (
 // import. cmd/sallyport joins everything and is not in it.
 var mayImport = map[string][]string{
 	"audit":                    {},
+	"audit/push":               {"audit"},
 	"policies":                 {},
 	"sandbox/cell":             {},
 	"sandbox":                  {"sandbox/cell"},
@@ -32,6 +33,7 @@ var mayImport = map[string][]string{
 	"mcpserver/identity":       {"mcpserver", "policy"},
 	"cmd/sallyport-cell":       {"sandbox/cell"},
 	"cmd/sallyport-demo":       {"mcpserver"},
+	"cmd/measure":              {},
 }
 
 // sole maps a dependency to the packages that alone may import it.
@@ -42,6 +44,7 @@ var sole = map[string][]string{
 	"github.com/seccomp/libseccomp-golang": {"sandbox"},
 	"go.etcd.io/bbolt":                     {"audit", "policy/approval"},
 	"golang.org/x/mod":                     {"audit"},
+	"github.com/aws/aws-sdk-go-v2":         {"audit/push"},
 	"os/exec":                              {"sandbox", "sandbox/cell", "cmd/sallyport-demo"},
 }
 

@@ -236,9 +236,11 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		s.Args = redactedJSON(s.Args, t.d.o.Redact)
 		show = show.redacted(t.d.o.Redact)
 	}
-	rules := a.Decision.Rules
-	if rules == nil {
-		rules = []policy.RuleHit{}
+	rules := append([]policy.RuleHit{}, a.Decision.Rules...) // never nil
+	if t.d.o.Redact != nil {
+		for i := range rules {
+			rules[i].Reason, rules[i].Cmd = t.d.o.Redact(rules[i].Reason), t.d.o.Redact(rules[i].Cmd)
+		}
 	}
 	return Request{
 		ID: id, State: StatePending, Digest: digest, Key: a.Subject.key(),

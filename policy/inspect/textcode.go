@@ -18,6 +18,11 @@ func (c *call) sed() {
 	}
 	if len(scripts) == 0 && !c.flag("-f") && len(c.args) > 0 {
 		scripts, files = c.args[:1], c.args[1:]
+		if c.flag("-i") && c.args[0].s == "" && !c.args[0].opaque && len(c.args) > 1 {
+			// BSD: -i '' is "no backup". To GNU the empty text is the script,
+			// which changes nothing.
+			scripts, files = c.args[1:2], c.args[2:]
+		}
 	}
 	c.targets = nil
 	for _, f := range files {
