@@ -97,7 +97,7 @@ func (p *page) head(r Request) {
 	}
 	p.line("\n  %s", Visible(r.Summary))
 	if r.Batch != "" && r.State == StatePending {
-		p.line("%s", p.paint(dim, "  announced with others: `sallyport approvals show "+r.Batch+"` decides all of them at once"))
+		p.line("%s", p.paint(dim, "  announced with others as "+r.Batch+": one answer to that decides all of them"))
 	}
 }
 
