@@ -28,6 +28,7 @@ type Runner struct {
 	filters map[filterKind][]*os.File
 	bases   map[owner]baseView
 	caches  map[string]owner // folders made and given
+	nested  map[string]*nested
 	pool    *pool
 	closed  bool
 
@@ -70,6 +71,7 @@ func NewRunner(o Options) (*Runner, error) {
 		filters: map[filterKind][]*os.File{},
 		bases:   map[owner]baseView{},
 		caches:  map[string]owner{},
+		nested:  map[string]*nested{},
 		pool:    newPool(o.Warm),
 	}, nil
 }

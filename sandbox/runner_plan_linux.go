@@ -97,7 +97,11 @@ func (r *Runner) view(base cell.View, workspace string, e Exec, t Terms) (v cell
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
 		v.Layer = &cell.Layer{} // filled in when the cell is made
 	}
-	v.Protected, v.Hidden, prints = guards(workspace, t)
+	hide, protect := r.nestedOf(workspace).find(workspace)
+	if e.Write != WriteDirect {
+		protect = nil
+	}
+	v.Protected, v.Hidden, prints = guards(workspace, t, protect, hide)
 	showWorktree(&v)
 	v.Pinned = pins(workspace, v.Protected)
 	return v, prints

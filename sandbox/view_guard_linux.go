@@ -44,9 +44,18 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
-func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
+// Those in sub-folders are given, they exist.
+func guards(workspace string, t Terms, nestedProtected, nestedHidden []string) (protected, hidden []string, prints string) {
 	names := entries(workspace)
 	var seen strings.Builder
+	see := func(p string) bool {
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) != nil {
+			return false
+		}
+		fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
+		return true
+	}
 	pick := func(lists ...[]string) []string {
 		var found []string
 		for _, rel := range slices.Concat(lists...) {
@@ -55,19 +64,23 @@ func guards(workspace string, t Terms) (protected, hidden []string, prints strin
 			if _, there := slices.BinarySearch(names, first); !there {
 				continue
 			}
-			p := filepath.Join(workspace, rel)
-			var st unix.Stat_t
-			if unix.Lstat(p, &st) != nil {
-				continue
+			if p := filepath.Join(workspace, rel); see(p) {
+				found = append(found, p)
 			}
-			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
-			found = append(found, p)
+		}
+		return found
+	}
+	with := func(found, nested []string) []string {
+		for _, p := range nested {
+			if see(p) {
+				found = append(found, p)
+			}
 		}
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
-	protected = pick(protectedPaths, t.Protected)
-	hidden = pick(hiddenPaths, secretNames(names), t.Hidden)
+	protected = with(pick(protectedPaths, t.Protected), nestedProtected)
+	hidden = with(pick(hiddenPaths, secretNames(names), t.Hidden), nestedHidden)
 	return protected, hidden, seen.String()
 }
 
