@@ -29,6 +29,7 @@ type Runner struct {
 	bases   map[owner]baseView
 	caches  map[string]owner // folders made and given
 	nested  map[string]*nested
+	envs    map[bool]environs // by whether there is network
 	pool    *pool
 	closed  bool
 
@@ -72,6 +73,7 @@ func NewRunner(o Options) (*Runner, error) {
 		bases:   map[owner]baseView{},
 		caches:  map[string]owner{},
 		nested:  map[string]*nested{},
+		envs:    map[bool]environs{},
 		pool:    newPool(o.Warm),
 	}, nil
 }

@@ -44,9 +44,8 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
-// Those in sub-folders are given, they exist.
-func guards(workspace string, t Terms, nestedProtected, nestedHidden []string) (protected, hidden []string, prints string) {
-	names := entries(workspace)
+// Those in sub-folders are given, and the sorted names in its own folder.
+func guards(workspace string, t Terms, names, nestedProtected, nestedHidden []string) (protected, hidden []string, prints string) {
 	var seen strings.Builder
 	see := func(p string) bool {
 		var st unix.Stat_t
@@ -147,18 +146,6 @@ func holdOne(root int, rel string) (held string, ok bool) {
 	return filepath.Join(filepath.Dir(rel), to), true
 }
 
-// entries are the sorted names in a folder.
-func entries(dir string) []string {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(-1) // what was read so far counts
-	slices.Sort(names)
-	return names
-}
-
 func secretNames(names []string) []string {
 	var found []string
 	for _, n := range names {
@@ -181,6 +168,10 @@ func matches(patterns []string, name string) bool {
 // the directory it names points back: else a planted file would have any
 // folder of the machine mounted.
 func worktree(workspace string) (common string, ok bool) {
+	var st unix.Stat_t
+	if unix.Lstat(workspace+"/.git", &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", false
+	}
 	pointer, err := os.ReadFile(filepath.Join(workspace, ".git"))
 	if err != nil {
 		return "", false

@@ -57,10 +57,12 @@ type nestedDir struct {
 	subs     []string
 	hidden   []string
 	guarded  []string
+	names    []string // of the workspace's own folder, sorted
 }
 
-// find lists the paths to hide and to protect.
-func (n *nested) find(workspace string) (hidden, protected []string) {
+// find lists the paths to hide and to protect, and the names in the workspace's
+// own folder.
+func (n *nested) find(workspace string) (hidden, protected, names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.round++
@@ -68,6 +70,9 @@ func (n *nested) find(workspace string) (hidden, protected []string) {
 	seen := 0
 	for ; seen < len(queue) && seen < maxNestedDirs; seen++ {
 		if d := n.dir(workspace, queue[seen]); d != nil {
+			if seen == 0 {
+				names = d.names
+			}
 			queue = append(queue, d.subs...)
 			hidden = append(hidden, d.hidden...)
 			protected = append(protected, d.guarded...)
@@ -80,7 +85,7 @@ func (n *nested) find(workspace string) (hidden, protected []string) {
 			}
 		}
 	}
-	return hidden[:min(len(hidden), maxNestedNames)], protected[:min(len(protected), maxNestedNames)]
+	return hidden[:min(len(hidden), maxNestedNames)], protected[:min(len(protected), maxNestedNames)], names
 }
 
 // dir gives one folder, read only when it changed; nil when it is gone.
@@ -118,6 +123,9 @@ func (d *nestedDir) sort(dir string, top bool, entries []os.DirEntry) {
 	for _, e := range entries {
 		name := e.Name()
 		p := dir + "/" + name
+		if top {
+			d.names = append(d.names, name) // os.ReadDir sorts
+		}
 		switch {
 		case name == ".git" && top:
 			d.subs = append(d.subs, p+"/modules") // where submodules keep their repositories

@@ -29,7 +29,7 @@ func TestNestedNamesAreFound(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, filepath.Join(ws, "link")))
 	n := &nested{dirs: map[string]*nestedDir{}}
 	look := func() (hidden, protected []string) {
-		hidden, protected = n.find(ws)
+		hidden, protected, _ = n.find(ws)
 		for _, list := range [][]string{hidden, protected} {
 			for i := range list {
 				list[i] = strings.TrimPrefix(list[i], ws+"/")
@@ -64,7 +64,7 @@ func TestNestedWalkIsBounded(t *testing.T) {
 		put(t, ws, map[string]string{fmt.Sprintf("d%d/.env", i): "x", fmt.Sprintf("d%d/.envrc", i): "x"})
 	}
 	r := newRunner(t)
-	hidden, protected := r.nestedOf(ws).find(ws)
+	hidden, protected, _ := r.nestedOf(ws).find(ws)
 	assert.Len(t, hidden, maxNestedNames)
 	assert.Len(t, protected, maxNestedNames)
 	for i := range 2 * maxNested {
