@@ -28,6 +28,8 @@ type Runner struct {
 	filters map[filterKind][]*os.File
 	bases   map[owner]baseView
 	caches  map[string]owner // folders made and given
+	nested  map[string]*nested
+	envs    map[bool]environs // by whether there is network
 	pool    *pool
 	closed  bool
 
@@ -71,6 +73,8 @@ func NewRunner(o Options) (*Runner, error) {
 		filters: map[filterKind][]*os.File{},
 		bases:   map[owner]baseView{},
 		caches:  map[string]owner{},
+		nested:  map[string]*nested{},
+		envs:    map[bool]environs{},
 		pool:    newPool(o.Warm),
 	}
 	r.background(func() {

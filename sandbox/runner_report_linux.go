@@ -31,7 +31,7 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 	res.Usage = Usage{Wall: o.wall, User: time.Duration(o.exit.UserNS), Sys: time.Duration(o.exit.SysNS), Memory: o.exit.MaxRSS}
 	var use groupUsage
 	if c.group != nil {
-		use = c.group.usage()
+		use = c.group.usage(p.limits)
 		res.Usage.Memory = max(res.Usage.Memory, use.memory)
 		res.Usage.Pids = use.pids
 	}

@@ -100,6 +100,9 @@ func (s *site) run(run Run, stdio []int) Exit {
 	if len(stdio) != 3 {
 		return Exit{Error: "the command came without its standard streams"}
 	}
+	if run.Env == nil {
+		run.Env = s.spec.Env
+	}
 	path, err := lookPath(run)
 	if err != nil {
 		return Exit{Error: err.Error()}

@@ -57,6 +57,8 @@ type Spec struct {
 	// Proxy asks for a listener on 127.0.0.1:ProxyPort inside the cell; it
 	// comes back with Ready.
 	Proxy bool `json:"proxy,omitempty"`
+	// Env is the environment of a command that brings none.
+	Env []string `json:"env,omitempty"`
 	// Warm says that the command comes later, so that the cell may take time
 	// to get its own code into memory.
 	Warm bool `json:"warm,omitempty"`
@@ -155,8 +157,8 @@ type State struct {
 // three descriptors.
 type Run struct {
 	Argv []string `json:"argv"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"` // absolute
+	Env  []string `json:"env,omitempty"` // nil: the cell's own
+	Dir  string   `json:"dir"`           // absolute
 	// Expect are files and the hex SHA-256 of the content they were judged by
 	// ("" for one that was absent), by absolute path. Where the workspace is a
 	// layer, each is copied into it first, so that what changes beneath later is
