@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"sallyport/policy/secret"
 )
 
 // shortestSecret is the length below which nothing is taken for a secret unless
@@ -233,7 +235,7 @@ func findRandom(text string, hits []hit) []hit {
 func wordByte(c byte) bool { return wordBytes[c] }
 
 var wordBytes = func() (t [256]bool) {
-	for _, c := range []byte(token + "+/") {
+	for _, c := range []byte(secret.Token + "+/") {
 		t[c] = true
 	}
 	return t
