@@ -35,7 +35,8 @@ type contender struct {
 }
 
 // BenchmarkSpawn measures what a command costs over the program itself: plain
-// os/exec, bwrap, our cold and our warm cells, interleaved so that whatever
+// os/exec, bwrap, and our cells: warm, cold (the first command of a workspace,
+// which finds a blank) and cloned for the command, every isolation on in all, interleaved so that whatever
 // else the machine does meets all alike. Medians in milliseconds.
 func BenchmarkSpawn(b *testing.B) {
 	rounds := max(b.N, 40)
@@ -71,11 +72,16 @@ func contenders(b *testing.B, parallel int) []contender {
 			return err
 		}
 	}
-	_, cold := ours(-1)
+	cloned, clone := ours(-1)
+	cloned.blanks.keep = 0
+	blank, cold := ours(-1)
+	blank.blanks.keep = maxBlank
+	require.NoError(b, cold())
 	warmed, warm := ours(parallel)
 	list := []contender{
 		{name: "plain", run: func() error { return exec.Command("/bin/true").Run() }},
-		{name: "cold", run: cold},
+		{name: "clone", run: clone},
+		{name: "cold", run: cold, prepare: func() { blankCells(b, blank) }},
 		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
 	}
 	if _, err := exec.LookPath("bwrap"); err == nil {
@@ -144,7 +150,7 @@ func note(b *testing.B, what string, m map[string]float64) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(b, err)
 	defer f.Close()
-	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}} {
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}} {
 		peer, ok := m[pair[1]]
 		if !ok {
 			continue

@@ -31,6 +31,7 @@ type Runner struct {
 	nested  map[string]*nested
 	envs    map[bool]environs // by whether there is network
 	pool    *pool
+	blanks  blanks
 	closed  bool
 
 	work sync.WaitGroup // cells being taken apart
@@ -75,6 +76,7 @@ func NewRunner(o Options) (*Runner, error) {
 		nested:  map[string]*nested{},
 		envs:    map[bool]environs{},
 		pool:    newPool(o.Warm),
+		blanks:  blanks{keep: blanksFor(o.Warm)},
 	}, nil
 }
 
@@ -200,7 +202,7 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 	return c, err
 }
 
-// raise opens one cell on a rung.
+// raise opens one cell on a rung, from a blank where there is one.
 func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, error) {
 	f, err := r.fit(p, g)
 	if err != nil {
@@ -211,26 +213,25 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		f.undo()
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
 	}
-	grp, gerr := r.group(p.limits)
-	if _, none := r.groups(); gerr != nil && none == nil { // it can be had, only not now
-		f.undo()
-		return nil, gerr
-	}
+	_, gerr := r.groups()
 	if gerr != nil {
 		f.spec.Rlimits = append(f.spec.Rlimits, fallbackLimits(p.limits)...)
 	}
-	c, err := s.openCage(ctx, f.spec, filters, grp)
+	c, err := r.told(ctx, s, p, g, f.spec, filters)
 	if err != nil {
 		f.undo()
-		if grp != nil {
-			_ = grp.remove()
-		}
 		return nil, err
 	}
 	c.moved, c.undo, c.layer = f.moved, f.undo, f.layer
-	err = c.ready(ctx)
-	if err != nil {
+	if err := c.ready(ctx); err != nil {
 		r.release(c, true)
+		var raise *errRaise
+		if c.blank && errors.As(err, &raise) && raise.errno == syscall.ESTALE {
+			for _, old := range r.blanks.empty(false) {
+				r.release(old, false)
+			}
+			return r.raise(ctx, s, p, g)
+		}
 		return nil, err
 	}
 	c.walls = append(c.walls, cgroupWall(gerr))
@@ -240,6 +241,36 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 	}
 	return c, nil
+}
+
+// told gives a cell that has its spec. A blank whose mounts are older than the
+// workspace's is found out by itself: see cell.Spec.Ino.
+func (r *Runner) told(ctx context.Context, s *starter, p plan, g rung, spec cell.Spec, filters []*os.File) (*cage, error) {
+	k := blankFor(p, g)
+	if !spec.Warm { // a warm one is made off the path and takes no blank
+		c, stale := r.blanks.take(k)
+		for _, old := range stale {
+			r.release(old, false)
+		}
+		defer r.refillBlanks(s, k)
+		if c != nil {
+			// One of an earlier starter would not end with this one.
+			if c.from == s && tell(c.conn, spec, filters) == nil {
+				c.blank = true
+				return c, nil
+			}
+			r.release(c, false)
+		}
+	}
+	grp, err := r.group(p.limits)
+	if _, none := r.groups(); err != nil && none == nil { // it can be had, only not now
+		return nil, err
+	}
+	c, err := s.openCage(ctx, spec, filters, grp)
+	if err != nil && grp != nil {
+		_ = grp.remove()
+	}
+	return c, err
 }
 
 func cgroupWall(err error) Wall {
@@ -306,7 +337,7 @@ func (r *Runner) Close() error {
 	s := r.starter
 	r.closed, r.starter = true, nil
 	r.mu.Unlock()
-	for _, c := range r.pool.close() {
+	for _, c := range append(r.pool.close(), r.blanks.empty(true)...) {
 		r.release(c, true)
 	}
 	if s != nil {
