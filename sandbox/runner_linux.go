@@ -65,10 +65,9 @@ func NewRunner(o Options) (*Runner, error) {
 		}
 		o.CellBinary = filepath.Join(filepath.Dir(self), "sallyport-cell")
 	}
-	return &Runner{
+	r := &Runner{
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
-		groups:  sync.OnceValues(findGroups),
 		people:  sync.OnceValue(findGitIdentity),
 		filters: map[filterKind][]*os.File{},
 		bases:   map[owner]baseView{},
@@ -77,7 +76,15 @@ func NewRunner(o Options) (*Runner, error) {
 		envs:    map[bool]environs{},
 		pool:    newPool(o.Warm),
 		blanks:  blanks{keep: blanksFor(o.Warm)},
-	}, nil
+	}
+	r.groups = sync.OnceValues(func() (groups, error) {
+		gs, err := findGroups()
+		if err == nil {
+			r.background(func() { sweepTrees(gs.roots()) })
+		}
+		return gs, err
+	})
+	return r, nil
 }
 
 func homeDir() string {
@@ -193,6 +200,9 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 	c, err := r.climb(ctx, s, p)
 	var raise *errRaise
 	switch {
+	case errors.As(err, &raise) && raise.errno == syscall.ENOTSUP:
+		return nil, wallsError("raise the walls around the command", err,
+			"sallyport-cell is linked with cgo, whose threads it cannot confine: build it with CGO_ENABLED=0, as `make build` does")
 	case errors.As(err, &raise) && raise.wall == cell.WriteLayer:
 		return nil, wallsError(fmt.Sprintf("lay the write layer that %s writes need", p.write), err,
 			"use a state folder on a file system that overlayfs can write to (ext4, xfs, btrfs), on Linux 5.11 or newer")
