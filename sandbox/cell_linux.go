@@ -30,6 +30,7 @@ type cage struct {
 	layer string            // id of its write layer, "" without
 	from  *starter
 	blank bool // it was one
+	open  bool // it has no private root
 }
 
 // errRaise is a wall that could not be raised.

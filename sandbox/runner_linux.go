@@ -138,6 +138,9 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		return wallsError(fmt.Sprintf("run %s: this machine reaches level %s, %s is required", e.Args()[0], res.Level, r.opts.MinLevel),
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
+	if c.open {
+		p.write, p.open = WriteNone, true
+	}
 	if c.layer != "" { // a ready cell's layer is older than the run
 		if err := r.store().begin(c.layer, workspace); err != nil {
 			return err
@@ -232,7 +235,7 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		f.undo()
 		return nil, err
 	}
-	c.moved, c.undo, c.layer = f.moved, f.undo, f.layer
+	c.moved, c.undo, c.layer, c.open = f.moved, f.undo, f.layer, f.open
 	if err := c.ready(ctx); err != nil {
 		r.release(c, true)
 		var raise *errRaise

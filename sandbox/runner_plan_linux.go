@@ -28,6 +28,7 @@ type plan struct {
 	command   command
 	workspace string
 	write     WriteMode
+	open      bool // found a cell without a private root
 	owner     owner
 	terms     Terms
 	protected []string // absolute, those that exist
