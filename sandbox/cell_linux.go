@@ -28,6 +28,9 @@ type cage struct {
 	moved map[string]string // cell paths that lie elsewhere, without a private root
 	undo  func()            // removes what was made for its rung
 	layer string            // id of its write layer, "" without
+	from  *starter
+	blank bool // it was one
+	open  bool // it has no private root
 }
 
 // errRaise is a wall that could not be raised.
@@ -38,18 +41,17 @@ type errRaise struct {
 
 func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
 
-// openCage clones a cell and waits for its walls.
+// openCage clones a cell and tells it what to be; without filters that is left
+// to tell.
 func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File, g group) (*cage, error) {
 	conn, end, err := cell.Pair()
 	if err != nil {
 		return nil, err
 	}
-	fds := make([]int, len(filters))
-	for i, f := range filters {
-		fds[i] = int(f.Fd())
+	if len(filters) > 0 { // queued before the cell exists, so that it never waits
+		err = tell(conn, spec, filters)
 	}
-	// The spec is queued before the cell exists, so that it never waits.
-	if err = conn.Send(spec, fds...); err == nil {
+	if err == nil {
 		var c *cage
 		if c, err = s.enter(ctx, conn, end, spec, g); err == nil {
 			unix.Close(end)
@@ -59,6 +61,14 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	unix.Close(end)
 	conn.Close()
 	return nil, err
+}
+
+func tell(conn *cell.Conn, spec cell.Spec, filters []*os.File) error {
+	fds := make([]int, len(filters))
+	for i, f := range filters {
+		fds[i] = int(f.Fd())
+	}
+	return conn.Send(spec, fds...)
 }
 
 func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec, g group) (*cage, error) {
@@ -71,7 +81,7 @@ func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell
 		return nil, err
 	}
 	return &cage{
-		conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		from: s, conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
 		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }

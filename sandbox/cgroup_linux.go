@@ -45,6 +45,8 @@ type groupUsage struct {
 // groups makes control groups beneath this process's own.
 type groups interface {
 	make(name string, l Limits) (group, error)
+	// roots are where the trees begin that may hold such groups.
+	roots() []string
 }
 
 // findGroups finds out which form of control groups this process may use, by
@@ -75,10 +77,45 @@ const groupPrefix = "sallyport-cell-"
 func sweep(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
 	for _, g := range left {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), groupPrefix), "-")
-		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
-			_ = os.Remove(g) // a group that still holds a process stays
-		}
+		sweepOne(g)
+	}
+}
+
+func sweepOne(g string) {
+	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(g), groupPrefix), "-")
+	if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+		_ = os.Remove(g) // a group that still holds a process stays
+	}
+}
+
+// Bounds on the search for groups of dead daemons elsewhere in the tree: a
+// daemon that was started from another session lay beneath another group.
+const (
+	maxSweep = 3000 // groups looked at
+	// sweepAge keeps a group that another daemon, whose process is not visible
+	// from here, just made and has not filled yet.
+	sweepAge = time.Minute
+)
+
+// sweepTrees removes the empty groups that dead daemons left anywhere.
+func sweepTrees(roots []string) {
+	seen := 0
+	for _, root := range roots {
+		_ = filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return nil
+			}
+			if seen++; seen > maxSweep {
+				return filepath.SkipAll
+			}
+			if !strings.HasPrefix(d.Name(), groupPrefix) {
+				return nil
+			}
+			if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > sweepAge {
+				sweepOne(p)
+			}
+			return filepath.SkipDir
+		})
 	}
 }
 
@@ -102,6 +139,14 @@ func findV1() (*v1, error) {
 		sweep(dir)
 	}
 	return &v1{paths: own}, nil
+}
+
+func (v *v1) roots() []string {
+	var dirs []string
+	for _, c := range v1Controllers {
+		dirs = append(dirs, filepath.Join(cgroupMount, string(c)))
+	}
+	return dirs
 }
 
 // hierarchy holds the three controllers a cell is bound by.
@@ -223,6 +268,8 @@ func findUnified() (*v2, error) {
 	sweep(v.dir())
 	return v, nil
 }
+
+func (v *v2) roots() []string { return []string{cgroupMount} }
 
 func (v *v2) dir() string { return filepath.Join(cgroupMount, v.path) }
 

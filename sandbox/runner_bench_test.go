@@ -25,7 +25,8 @@ type contender struct {
 }
 
 // BenchmarkSpawn measures what a command costs over the program itself: plain
-// os/exec, bwrap, our cold and our warm cells, interleaved so that whatever
+// os/exec, bwrap, and our cells: warm, cold (the first command of a workspace,
+// which finds a blank) and cloned for the command, every isolation on in all, interleaved so that whatever
 // else the machine does meets all alike. Medians in milliseconds.
 func BenchmarkSpawn(b *testing.B) {
 	rounds := max(b.N, 40)
@@ -61,11 +62,16 @@ func contenders(b *testing.B, parallel int) []contender {
 			return err
 		}
 	}
-	_, cold := ours(-1)
+	cloned, clone := ours(-1)
+	cloned.blanks.keep = 0
+	blank, cold := ours(-1)
+	blank.blanks.keep = maxBlank
+	require.NoError(b, cold())
 	warmed, warm := ours(parallel)
 	list := []contender{
 		{name: "plain", run: func() error { return exec.Command("/bin/true").Run() }},
-		{name: "cold", run: cold},
+		{name: "clone", run: clone},
+		{name: "cold", run: cold, prepare: func() { blankCells(b, blank) }},
 		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
 	}
 	if _, err := exec.LookPath("bwrap"); err == nil {
@@ -127,7 +133,7 @@ func race(b *testing.B, list []contender, rounds, parallel int) map[string]float
 // note adds the comparisons to the rows of make bench.
 func note(b *testing.B, what string, m map[string]float64) {
 	b.Helper()
-	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}} {
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}} {
 		if peer, ok := m[pair[1]]; ok {
 			bench.Row(b, pair[0]+" "+what, "ms", m[pair[0]], peer, pair[1])
 		}

@@ -28,6 +28,7 @@ type plan struct {
 	command   command
 	workspace string
 	write     WriteMode
+	open      bool // found a cell without a private root
 	owner     owner
 	terms     Terms
 	protected []string // absolute, those that exist
@@ -48,7 +49,7 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	if e.Timeout > 0 && (t.Limits.Wall <= 0 || e.Timeout < t.Limits.Wall) { // a decision's limit is a bound, the default is not
 		p.limits.Wall = e.Timeout
 	}
-	own, id, err := ownerOf(workspace)
+	own, st, err := ownerOf(workspace)
 	if err != nil {
 		return p, err
 	}
@@ -76,12 +77,12 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		v.Protected, v.Pinned = nil, nil
 	}
 	p.spec = cell.Spec{
-		UID: own.uid, GID: own.gid, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
+		UID: own.uid, GID: own.gid, Dev: st.Dev, Ino: st.Ino, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
 		Rlimits: baseLimits(p.limits), Proxy: len(e.Net) > 0,
 	}
 	env := r.environ(len(e.Net) > 0)
 	p.spec.Env = env.list
-	p.name(t, id, prints)
+	p.name(t, fmt.Sprintf("%o", st.Mode), prints)
 	p.command = command{
 		run: cell.Run{Argv: e.Args(), Env: env.list, Dir: filepath.Join(workspace, e.Dir),
 			Expect: beneath(workspace, t.Expect, v.Hidden)},
@@ -175,7 +176,7 @@ type baseView struct {
 }
 
 // name derives the pool's names for the plan.
-func (p *plan) name(t Terms, workspaceID, prints string) {
+func (p *plan) name(t Terms, mode, prints string) {
 	l := p.limits
 	l.Wall, l.Output = 0, 0 // these two the daemon holds, not the cell
 	p.slot = digest(fmt.Sprint(p.workspace, p.profile, p.write, l, p.spec.Proxy, t.Protected, t.Hidden))
@@ -183,7 +184,7 @@ func (p *plan) name(t Terms, workspaceID, prints string) {
 	if err != nil {
 		spec = nil // a Spec holds nothing that cannot be written
 	}
-	p.key = digest(workspaceID + prints + string(spec))
+	p.key = digest(mode + prints + string(spec))
 }
 
 // size bounds a tmpfs; without a limit it gets the kernel's habit of half of
@@ -213,30 +214,28 @@ func checkWorkspace(workspace, state string) error {
 // the daemon's own user otherwise.
 type owner struct{ uid, gid int }
 
-// The id changes when the folder is replaced. A path with a symbolic link in it
+// A path with a symbolic link in it
 // is refused.
-func ownerOf(workspace string) (own owner, id string, err error) {
+func ownerOf(workspace string) (own owner, st unix.Stat_t, err error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, workspace, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	var st unix.Stat_t
 	if err == nil {
 		err = unix.Fstat(fd, &st)
 		unix.Close(fd)
 	}
 	if errors.Is(err, unix.ELOOP) {
 		if real, rerr := filepath.EvalSymlinks(workspace); rerr == nil {
-			return owner{}, "", &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s is a link to %s", workspace, real), Remedy: "use " + real}
+			return owner{}, st, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s is a link to %s", workspace, real), Remedy: "use " + real}
 		}
 	}
 	if err != nil {
-		return owner{}, "", &Error{Kind: KindMissing, Msg: "open the workspace " + workspace, Err: err, Remedy: "name an existing folder"}
+		return owner{}, st, &Error{Kind: KindMissing, Msg: "open the workspace " + workspace, Err: err, Remedy: "name an existing folder"}
 	}
-	id = fmt.Sprintf("%d:%d:%o", st.Dev, st.Ino, st.Mode)
 	if os.Geteuid() != 0 {
-		return owner{os.Geteuid(), os.Getegid()}, id, nil
+		return owner{os.Geteuid(), os.Getegid()}, st, nil
 	}
-	return owner{int(st.Uid), int(st.Gid)}, id, nil
+	return owner{int(st.Uid), int(st.Gid)}, st, nil
 }
 
 func (o owner) give(path string) error {

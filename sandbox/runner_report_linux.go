@@ -97,7 +97,7 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 
 func denials(p plan, o outcome) []Denial {
 	d := denier{
-		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile,
+		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile, open: p.open,
 		protected: p.protected, hidden: p.spec.View.Hidden, pinned: p.spec.View.Pinned,
 	}
 	return d.explain(string(o.stderr.Data))

@@ -50,7 +50,11 @@ type Spec struct {
 	// Become says that the daemon is another user, root, so that the cell must
 	// change its identity. Asking the kernel who one is would not tell: an
 	// unmapped uid reads as 65534, which may be the owner's.
-	Become   bool     `json:"become,omitempty"`
+	Become bool `json:"become,omitempty"`
+	// Dev and Ino are the workspace's. A cell that finds another folder there
+	// says ESTALE: its mounts are older than the workspace's.
+	Dev      uint64   `json:"dev,omitempty"`
+	Ino      uint64   `json:"ino,omitempty"`
 	Hostname string   `json:"hostname"`
 	View     View     `json:"view"`
 	Rlimits  []Rlimit `json:"rlimits,omitempty"`
