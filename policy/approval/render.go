@@ -186,9 +186,12 @@ func (p *page) rules(r Request) {
 		}
 	}
 	if r.Approvers > 1 || len(r.Roles) > 0 {
-		need := fmt.Sprintf("%d people have to approve", r.Approvers)
+		need, each := "a person has to approve", " who holds one of the roles "
+		if r.Approvers > 1 {
+			need, each = fmt.Sprintf("%d people have to approve", r.Approvers), ", each with one of the roles "
+		}
 		if len(r.Roles) > 0 {
-			need += ", each with one of the roles " + strings.Join(r.Roles, ", ")
+			need += each + strings.Join(r.Roles, ", ")
 		}
 		p.prose("  ", need)
 	}
