@@ -113,7 +113,7 @@ func TestWaitingIsNotWriting(t *testing.T) {
 	t.Parallel()
 	s, run, _ := gated()
 	root := t.TempDir()
-	e := s.HTTP(HTTPOptions{WriteTime: blink, SlotTime: 4 * blink, Authenticate: func(*http.Request) (*Peer, error) {
+	e := s.HTTP(HTTPOptions{WriteTime: time.Second, SlotTime: 2 * time.Second, Authenticate: func(*http.Request) (*Peer, error) {
 		return &Peer{Agent: "ann", Credential: "token:ann", Workspace: root}, nil
 	}})
 	srv := httptest.NewUnstartedServer(e)
