@@ -58,6 +58,10 @@ e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, agains
 test-vm: deps ## the cell's tests on Debian's kernel in QEMU: cgroup v2, an old Landlock, root and not
 	@sandbox/vmtest_run.sh
 
+.PHONY: containment
+containment: deps ## hostile commands for real, in cells in QEMU; CORPORA=dir of dangerous-*.jsonl, N=40 a sample
+	@N=$(N) sandbox/containment_run.sh $(CORPORA)
+
 .PHONY: lint
 lint: deps ## formatting, go vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -15,7 +15,7 @@ const (
 // fieldClasses classes every field of Record and of the types in it, by Go name. A field
 // that is missing here fails a test, so nobody adds one without a thought.
 var fieldClasses = map[string]class{
-	"Version": plain, "Seq": plain, "Kind": plain, "Time": plain, "Mono": plain, "Boot": plain,
+	"SealedArgs": plain, "Version": plain, "Seq": plain, "Kind": plain, "Time": plain, "Mono": plain, "Boot": plain,
 	"Event": plain, "Call": plain, "Intent": plain, "Status": plain, "Exit": plain, "Took": plain,
 	"Session": name, "Agent": name, "User": name, "Client": name, "Sources": redacted,
 	"Key": name, "Trace": name,

@@ -47,13 +47,16 @@ const (
 // JSON of the value that was judged or run; Append redacts every field that is
 // not classified plain before it is stored.
 type Record struct {
-	Version int           `json:"v"`
-	Seq     Seq           `json:"seq"`
-	Kind    Kind          `json:"kind"`
-	Time    time.Time     `json:"time"`            // wall clock, UTC
-	Mono    time.Duration `json:"mono"`            // since Boot's start of this process's log
-	Boot    string        `json:"boot"`            // id of this opening of the log
-	Event   string        `json:"event,omitempty"` // KindEvent: "start", "policy.load", "approval.approved" …
+	Version int  `json:"v"`
+	Seq     Seq  `json:"seq"`
+	Kind    Kind `json:"kind"`
+	// SealedArgs is the hex SHA-256 of the encrypted arguments that are kept beside
+	// the record. It stands right behind Kind, where verify looks for it.
+	SealedArgs string        `json:"sealed_args,omitempty"`
+	Time       time.Time     `json:"time"`            // wall clock, UTC
+	Mono       time.Duration `json:"mono"`            // since Boot's start of this process's log
+	Boot       string        `json:"boot"`            // id of this opening of the log
+	Event      string        `json:"event,omitempty"` // KindEvent: "start", "policy.load", "approval.approved" …
 
 	Call    string `json:"call,omitempty"`   // call id, the same in intent and outcome
 	Key     string `json:"key,omitempty"`    // the client's idempotency key, see ByKey

@@ -37,7 +37,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	s.track(c, true)
 	defer s.track(c, false)
 
-	ctx = s.mcp.WithContext(c.telling(ctx), sess)
+	ctx = s.mcp.WithContext(withAsk(c.telling(ctx), c.ask), sess)
 	notes := make(chan struct{})
 	go func() { defer close(notes); c.notify(ctx) }()
 	err := c.read(ctx, rw)
@@ -111,6 +111,8 @@ type conn struct {
 
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc // by raw JSON id, this connection's only
+	asked   map[string]chan reply         // what the client was asked, by raw JSON id
+	asks    int                           // counts them
 }
 
 // envelope is as much of a message as routing needs.
@@ -148,6 +150,9 @@ func (c *conn) read(ctx context.Context, r io.Reader) error {
 // notifications is kept.
 func (c *conn) dispatch(ctx context.Context, line []byte) error {
 	var e envelope
+	if json.Unmarshal(line, &e) == nil && e.Method == "" && c.answered(e.ID, line) {
+		return nil
+	}
 	if json.Unmarshal(line, &e) != nil || e.Method == "" {
 		if resp := c.s.mcp.HandleMessage(ctx, line); resp != nil {
 			c.send(resp)

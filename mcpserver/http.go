@@ -333,11 +333,19 @@ func (e *Endpoint) end(s *lane) {
 	if s.id == "" {
 		return
 	}
+	defer e.ended(s)
 	h := http.Header{}
 	h.Set(server.HeaderKeySessionID, s.id)
 	e.lib.Handle(&nowhere{}, &server.HTTPRequest{
 		Method: http.MethodDelete, Header: h, Context: withLane(context.Background(), s),
 	})
+}
+
+// ended tells that a session is over.
+func (e *Endpoint) ended(s *lane) {
+	if e.s.o.Ended != nil {
+		e.s.o.Ended(s.session)
+	}
 }
 
 // body reads a request's body within its bounds. free gives back the sender's

@@ -160,11 +160,10 @@ func (t *table) all() []*lane {
 }
 
 // expired lists the sessions that have been idle for too long, and forgets
-// identities that have been.
-func (t *table) expired() []*lane {
+// identities that have been: gone are their direct lanes.
+func (t *table) expired() (out, gone []*lane) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*lane
 	before := t.now().Add(-t.idle)
 	for _, l := range t.lanes {
 		if l.idleSince(before) {
@@ -174,9 +173,10 @@ func (t *table) expired() []*lane {
 	for k, o := range t.owners {
 		if o.sessions == 0 && o.direct.idleSince(before) {
 			delete(t.owners, k)
+			gone = append(gone, o.direct)
 		}
 	}
-	return out
+	return out, gone
 }
 
 func (e *Endpoint) sweepUntil(ctx context.Context) {
@@ -194,8 +194,12 @@ func (e *Endpoint) sweepUntil(ctx context.Context) {
 
 // sweep ends the sessions that have been idle for too long.
 func (e *Endpoint) sweep() {
-	for _, l := range e.table.expired() {
+	out, gone := e.table.expired()
+	for _, l := range out {
 		e.end(l)
+	}
+	for _, l := range gone {
+		e.ended(l)
 	}
 }
 

@@ -25,6 +25,7 @@ func (e *Endpoint) sse(w http.ResponseWriter, r *http.Request, p *Peer) {
 		busy(w)
 		return
 	}
+	defer e.ended(in)
 	defer e.table.remove(in)
 	peer := in.as(p)
 	ctx, stop := in.listen(r.Context())

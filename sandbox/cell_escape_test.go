@@ -25,11 +25,16 @@ import (
 )
 
 // The test binary is also the program that runs inside: "probe-all BAIT" runs
-// every probe in a process of its own, "probe-one BAIT N" one of them.
+// every probe, in processes that run as many as they live for ("probe-from BAIT
+// N"); "probe-one BAIT N" runs one alone.
 const (
-	probeAll = "probe-all"
-	probeOne = "probe-one"
+	probeAll  = "probe-all"
+	probeFrom = "probe-from"
+	probeOne  = "probe-one"
 )
+
+// probePatience is how long one probe may take.
+const probePatience = 10 * time.Second
 
 // finding is what came of one probe.
 type finding struct {
@@ -40,7 +45,7 @@ type finding struct {
 
 // probeMain is the inside. It says ok=false when it was not called as such.
 func probeMain(args []string) (code int, ok bool) {
-	if len(args) < 3 || args[1] != probeAll && args[1] != probeOne {
+	if len(args) < 3 || !slices.Contains([]string{probeAll, probeFrom, probeOne}, args[1]) {
 		return 0, false
 	}
 	var b bait
@@ -52,37 +57,81 @@ func probeMain(args []string) (code int, ok bool) {
 		fmt.Fprintln(os.Stderr, err)
 		return 2, true
 	}
-	if args[1] == probeOne {
-		n, _ := strconv.Atoi(args[3])
-		err := probes()[n].try(b)
-		if err == nil || slices.ContainsFunc(reached, func(r error) bool { return errors.Is(err, r) }) {
-			fmt.Printf("through: %v\n", err)
-			return 0, true
-		}
-		fmt.Println(err)
+	if args[1] == probeAll {
+		return probeEvery(args[0], args[2]), true
+	}
+	n, _ := strconv.Atoi(args[3])
+	if args[1] == probeFrom {
+		return probeRest(b, n), true
+	}
+	if through, answer := attempt(b, n); !through {
+		fmt.Println(answer)
 		return 1, true
 	}
-	return probeEvery(args[0], args[2]), true
+	fmt.Println("through")
+	return 0, true
 }
 
-func probeEvery(self, baitFile string) int {
+// attempt tries one probe.
+func attempt(b bait, n int) (through bool, answer string) {
+	err := probes()[n].try(b)
+	through = err == nil || slices.ContainsFunc(reached, func(r error) bool { return errors.Is(err, r) })
+	return through, fmt.Sprintf("%.200v", err)
+}
+
+// probeRest runs the probes from the n-th on.
+func probeRest(b bait, n int) int {
 	enc := json.NewEncoder(os.Stdout)
-	for i, p := range probes() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		out, err := exec.CommandContext(ctx, self, probeOne, baitFile, strconv.Itoa(i)).CombinedOutput()
-		cancel()
-		answer := strings.TrimSpace(string(out))
-		if err != nil && answer == "" {
-			answer = err.Error()
-		}
-		if len(answer) > 200 {
-			answer = answer[:200]
-		}
-		if err := enc.Encode(finding{p.class, p.name, err == nil, answer}); err != nil {
+	for i, p := range probes()[n:] {
+		through, answer := attempt(b, n+i)
+		if err := enc.Encode(finding{p.class, p.name, through, answer}); err != nil {
 			return 1
 		}
 	}
 	return 0
+}
+
+// probeEvery runs every probe. One that ends its process, or hangs, was
+// stopped; the next process goes on after it.
+func probeEvery(self, baitFile string) int {
+	enc := json.NewEncoder(os.Stdout)
+	all := probes()
+	for i := 0; i < len(all); i++ {
+		n, end := probeSome(self, baitFile, i, enc)
+		if i += n; i < len(all) {
+			if err := enc.Encode(finding{all[i].class, all[i].name, false, end}); err != nil {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// probeSome gives how many probes answered in one process, and its end.
+func probeSome(self, baitFile string, from int, enc *json.Encoder) (answered int, end string) {
+	cmd := exec.Command(self, probeFrom, baitFile, strconv.Itoa(from))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return 0, err.Error()
+	}
+	patience := time.AfterFunc(probePatience, func() { _ = cmd.Process.Kill() })
+	dec := json.NewDecoder(out)
+	for {
+		var f finding
+		if dec.Decode(&f) != nil || enc.Encode(f) != nil {
+			break
+		}
+		answered++
+		patience.Reset(probePatience)
+	}
+	_ = cmd.Process.Kill()
+	end = fmt.Sprint(cmd.Wait())
+	patience.Stop()
+	return answered, end
 }
 
 // lay makes the bait and a check that it is unchanged.
@@ -95,7 +144,8 @@ func lay(t *testing.T, state string, owner int) (b bait, unchanged func()) {
 	git(t, b.Workspace, "init", "-q", ".")
 	put(t, b.Workspace, map[string]string{
 		".git/hooks/pre-commit": "#!/bin/sh\n", ".mcp.json": "{}", ".claude/settings.json": "{}", ".envrc": "x", "own": "own",
-		".env": "K=canary", "id_rsa": "canary", ".aws/credentials": "canary",
+		".env": "K=canary", "id_rsa": "canary", ".aws/credentials": "canary", "sub/deep/.env": "K=canary", "sub/id_ed25519": "canary",
+		"sub/repo/.git/hooks/pre-commit": "#!/bin/sh\n", ".git/modules/m/HEAD": "x", ".git/modules/m/config": "[core]\n", "sub/.vscode/tasks.json": "{}",
 	})
 	require.NoError(t, os.Symlink(filepath.Join(b.Outside, "secret"), filepath.Join(b.Workspace, "planted-link")))
 	if owner != os.Geteuid() {
@@ -123,7 +173,7 @@ func lay(t *testing.T, state string, owner int) (b bait, unchanged func()) {
 func photograph(t *testing.T, b bait) map[string]string {
 	t.Helper()
 	photo := map[string]string{}
-	guarded := []string{".git/hooks", ".git/config", ".mcp.json", ".claude", ".envrc", ".env", "id_rsa", ".aws"}
+	guarded := []string{".git/hooks", ".git/config", ".mcp.json", ".claude", ".envrc", ".env", "id_rsa", ".aws", "sub/deep", "sub/id_ed25519", "sub/repo", "sub/.vscode", ".git/modules"}
 	roots := []string{b.Outside, filepath.Join(b.State, "secret")}
 	for _, g := range guarded {
 		roots = append(roots, filepath.Join(b.Workspace, g))
@@ -297,11 +347,9 @@ func TestEscapes(t *testing.T) {
 			if tc.owner != os.Geteuid() && os.Geteuid() != 0 {
 				t.Skip("needs root")
 			}
-			if testing.Short() && tc.name != "direct" {
-				t.Skip("short")
-			}
 			r := newRunner(t)
 			b, unchanged := lay(t, r.opts.State, tc.owner)
+			b.Layered = tc.mode == WriteTransaction
 			argv := arm(t, b)
 			res, err := r.Run(context.Background(), Action{Workspace: b.Workspace, Exec: &Exec{Argv: argv, Write: tc.mode}},
 				Terms{Write: tc.mode, Limits: Limits{Wall: 5 * time.Minute}})

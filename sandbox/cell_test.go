@@ -44,6 +44,10 @@ func TestProtectedPathsStayAsTheyAre(t *testing.T) {
 		".mcp.json": "{}", ".claude/settings.json": "{}", ".envrc": "x", "ci/deploy.yml": "x", "free": "x",
 		".git/hooks/pre-commit": "#!/bin/sh\n",
 	})
+	modes := []WriteMode{WriteDiscard, WriteTransaction, WriteDirect}
+	if testing.Short() {
+		modes = modes[1:]
+	}
 	for _, tc := range []struct{ cmd, path string }{
 		{"echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"},
 		{"echo evil > .git/hooks/post-commit", ".git/hooks/post-commit"},
@@ -59,7 +63,7 @@ func TestProtectedPathsStayAsTheyAre(t *testing.T) {
 		{"chmod 777 .envrc", ".envrc"},
 		{"echo evil > ci/deploy.yml", "ci/deploy.yml"},
 	} {
-		for _, mode := range []WriteMode{WriteDiscard, WriteTransaction, WriteDirect} {
+		for _, mode := range modes {
 			before, _ := os.ReadFile(filepath.Join(ws, tc.path))
 			res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell(tc.cmd, mode)},
 				Terms{Write: mode, Protected: []string{"ci/deploy.yml"}})

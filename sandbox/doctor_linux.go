@@ -13,7 +13,7 @@ import (
 // Probe raises every wall for real around a program that does nothing and
 // reports what stood, what is missing and how to get it.
 func (r *Runner) Probe(ctx context.Context) Report {
-	rep := Report{Toolchains: r.tools().dirs, Problems: []Problem{}}
+	rep := Report{Toolchains: r.tools().dirs, Problems: []Problem{}, LandlockABI: cell.LandlockABI()}
 	workspace, err := r.probeWorkspace()
 	if err != nil {
 		rep.Problems = append(rep.Problems, Problem{"make a workspace to probe in: " + err.Error(), "check the state folder's owner and free space"})

@@ -31,6 +31,9 @@ type Report struct {
 	Problems   []Problem     `json:"problems"`
 	Toolchains []string      `json:"toolchains,omitempty"` // paths bound read-only
 	Spawn      time.Duration `json:"spawn,omitempty"`      // one cold `true`
+	// LandlockABI is the kernel's version of that interface, 0 without it. Two
+	// lacks the right to truncate, five brought the one to device requests.
+	LandlockABI int `json:"landlock_abi,omitempty"`
 }
 
 // Problem is something missing and how to get it.

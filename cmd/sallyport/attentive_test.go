@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asked are the commands whose example does not ask the daemon, or not alone.
-var asked = map[string]string{
+// inPlace stands in for the examples that do not ask the daemon, or not alone.
+var inPlace = map[string]string{
 	"exec": "sallyport exec -- true", "mcp": "sallyport mcp", "policy explain": "sallyport policy explain abcdefgh23456777",
 	"audit blame": "sallyport audit blame a.txt:1", "audit hold": "sallyport audit hold x", "audit retire": "sallyport audit retire", "token create": "sallyport token create --agent ci",
 }
@@ -41,7 +41,7 @@ func questions(t *testing.T, cmd *cobra.Command) map[string]string {
 		return all
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
-	all[name] = cmp.Or(asked[name], line)
+	all[name] = cmp.Or(inPlace[name], line)
 	require.Contains(t, all[name], "sallyport "+name, "the example of %s", name)
 	return all
 }

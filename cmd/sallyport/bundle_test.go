@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -83,10 +84,13 @@ func TestSignedAdministratorPolicy(t *testing.T) {
 	altered[len(altered)/2] ^= 0x40
 	for name, text := range map[string][]byte{"unsigned": signedBundle(t, nil), "by another key": signedBundle(t, stranger), "altered": altered} {
 		put(text)
-		for _, args := range [][]string{{"policy", "eval", "--", "ls"}, {"mcp", "--workspace", w.work}} {
-			out, err := w.run(args...)
-			assert.Error(t, err, name)
-			assert.Contains(t, out, "administrator", "%s: the refusal names the layer", name)
-		}
+		out, _ := w.run("policy", "eval", "--", "ls")
+		assert.NotContains(t, out, "allow", name)
+		assert.Contains(t, out, "administrator", "%s: the refusal names the layer", name)
+		mcp := w.command("mcp", "--workspace", w.work)
+		mcp.Stdin = strings.NewReader(call(1, "read_file", `{"path":"a.txt"}`) + "\n")
+		text, _ := mcp.CombinedOutput()
+		assert.NotContains(t, string(text), "hello", "%s: nothing is answered", name)
+		assert.Contains(t, string(text), "administrator", "%s: the refusal names the layer", name)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
@@ -39,7 +40,9 @@ type daemon struct {
 	helloTime time.Duration // that a client has to say who it is
 
 	log      *audit.Log
+	pusher   *push.Pusher
 	desk     *approval.Desk
+	files    *pendingFiles // of what waits
 	judges   *judges
 	limits   counting
 	page     page
@@ -47,6 +50,12 @@ type daemon struct {
 	runner   *sandbox.Runner
 	mcp      *mcpserver.Server
 	tokens   *identity.Store
+	presets  *presets
+	sessions *sessions
+
+	levelMu sync.Mutex
+	level   sandbox.Level // of the last probe
+	levelAt time.Time
 
 	telemetry *telemetry
 
@@ -70,23 +79,29 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger, helloTime: 10 * time.Second, hosts: map[string]int{}}
+	d := &daemon{place: p, config: c, logger: logger, helloTime: 10 * time.Second, hosts: map[string]int{}, sessions: newSessions()}
 	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+	if err := d.openLog(); err != nil {
+		return nil, err
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
+		return nil, err
+	}
+	if d.files, err = openPendingFiles(p, c, d.desk, logger); err != nil {
 		return nil, err
 	}
 	if d.webhooks, err = d.newWebhooks(); err != nil {
 		return nil, err
 	}
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
+		return nil, err
+	}
+	if d.presets, err = openPresets(p, c.Preset); err != nil {
 		return nil, err
 	}
 	if d.judges, err = openJudges(p, c, authorIn(d.log)); err != nil {
@@ -99,11 +114,15 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
 		return nil, err
 	}
+	if err := d.expectSessions(); err != nil {
+		return nil, err
+	}
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
+		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: filedDesk{d.desk, d.files}, Runner: d.runner, Log: d.log,
 		PageSize: d.config.PageSize, Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
-		Sessions: sessionsIn{d.log},
+		Sessions: sessionsIn{d.log}, Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
+		HeldFor: c.sessionGrace() + time.Minute,
 	})
 	return d, nil
 }
@@ -124,7 +143,7 @@ func (d *daemon) loadPolicy(ctx context.Context) {
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user",
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user", Role: c.decidingRole(),
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
@@ -189,6 +208,9 @@ func (d *daemon) close() {
 	}
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
+	}
+	if d.pusher != nil {
+		d.pusher.Close()
 	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())
@@ -317,6 +339,10 @@ func (d *daemon) followDesk(ctx context.Context) {
 			if err := d.desk.Sweep(); err != nil {
 				d.logger.Error("sweep the approvals", "err", err)
 			}
+			d.files.tidy()
+			for _, session := range d.sessions.due(time.Now(), d.config.sessionGrace()) {
+				d.sessionEnded(session)
+			}
 		case e, ok := <-events:
 			if !ok { // fell behind, or the desk is closed
 				cancel()
@@ -324,7 +350,13 @@ func (d *daemon) followDesk(ctx context.Context) {
 					return
 				}
 				events, cancel = d.desk.Subscribe()
+				if err := d.files.syncAll(); err != nil {
+					d.logger.Error("keep the files of what waits", "err", err)
+				}
 				continue
+			}
+			if e.Request != nil {
+				d.files.sync(e.Request.ID)
 			}
 			if e.Kind == approval.Frozen && e.Scope != nil {
 				d.mcp.Interrupt(e.Scope.Agent)
@@ -414,6 +446,12 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 		return err
 	}
 	defer d.host(p.Session, a)()
+	d.sessions.enter(p.Session)
+	defer func() {
+		if d.sessions.leave(p.Session, time.Now()) && ctx.Err() == nil { // a daemon that stops ends no session
+			d.sessionEnded(p.Session)
+		}
+	}()
 	return d.mcp.Serve(ctx, a, p)
 }
 
@@ -460,11 +498,11 @@ func (d *daemon) greet(ctx context.Context, a agentConn) (*mcpserver.Peer, error
 	}
 	session := h.Session
 	if session == "" {
-		session = "s-" + newID()
+		session = ownSession + newID()
 	}
 	return &mcpserver.Peer{
 		Agent: name(h.Agent), User: who.user, Session: name(session), Conn: newID(), Workspace: root,
-		Preset: d.config.Preset, MaxTier: policy.L3,
+		MaxTier: policy.L3,
 		Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client", "workspace": "client"},
 	}, nil
 }

@@ -20,6 +20,7 @@ type checkup struct {
 	Problems   []sandbox.Problem `json:"problems"`
 	Toolchains []string          `json:"toolchains"`
 	SpawnMS    float64           `json:"spawn_ms"`
+	Landlock   int               `json:"landlock_abi"` // 0 without
 }
 
 // examine probes every wall for real.
@@ -27,7 +28,7 @@ func examine(ctx context.Context, r *sandbox.Runner, policyErr error) checkup {
 	p := r.Probe(ctx)
 	c := checkup{
 		Level: p.Level, Walls: p.Walls, Problems: p.Problems, Toolchains: p.Toolchains,
-		SpawnMS: float64(p.Spawn) / float64(time.Millisecond),
+		SpawnMS: float64(p.Spawn) / float64(time.Millisecond), Landlock: p.LandlockABI,
 	}
 	if policyErr != nil {
 		c.Problems = append(c.Problems, sandbox.Problem{
@@ -92,7 +93,7 @@ func checkUp(cmd *cobra.Command) (checkup, error) {
 
 func printCheckup(cmd *cobra.Command, c checkup) {
 	out, say := cmd.OutOrStdout(), painter(cmd.OutOrStdout())
-	fmt.Fprintf(out, "level: %s   a command starts in %.1f ms\n\n", say.verdict(string(c.Level)), c.SpawnMS)
+	fmt.Fprintf(out, "level: %s   a command starts in %.1f ms   Landlock ABI %d\n\n", say.verdict(string(c.Level)), c.SpawnMS, c.Landlock)
 	for _, w := range c.Walls {
 		mark := say.green("up  ")
 		if !w.Up {

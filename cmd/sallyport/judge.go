@@ -145,12 +145,12 @@ func (j *judges) ready(ctx context.Context) error {
 // Admit judges a call by the policy of its workspace. A project policy that
 // cannot be loaded denies: it may be the stricter one.
 func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, policy.Facts) {
+	if err := j.ready(ctx); err != nil {
+		return unjudged("gate.policy", err, "ask a person to mend the policy; `sallyport policy check` shows where"), policy.Facts{}
+	}
 	one, err := j.of(ctx, c.Workspace.Root)
 	if err != nil {
-		return policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{{
-			ID: "gate.project-policy", Tier: policy.L3, Verdict: policy.Deny, Reason: err.Error(),
-			Remedy: "ask a person to mend " + projectDir + "; `sallyport policy check " + projectDir + "` shows where",
-		}}}, policy.Facts{}
+		return unjudged("gate.project-policy", err, "ask a person to mend "+projectDir+"; `sallyport policy check "+projectDir+"` shows where"), policy.Facts{}
 	}
 	d, f := one.gate.Admit(ctx, c)
 	if bad := one.engine.LastError(); bad != nil && d.Verdict != policy.Allow {
@@ -161,6 +161,13 @@ func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, pol
 		})
 	}
 	return d, f
+}
+
+// unjudged denies a call that there is no policy for.
+func unjudged(id string, why error, remedy string) policy.Decision {
+	return policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{{
+		ID: id, Tier: policy.L3, Verdict: policy.Deny, Reason: why.Error(), Remedy: remedy,
+	}}}
 }
 
 // of is the policy of a workspace.

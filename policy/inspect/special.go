@@ -21,7 +21,7 @@ func (c *call) tool() {
 		c.sed()
 	case "awk":
 		c.awk()
-	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish", "m4", "jshell", "scala", "julia", "sbcl", "racket", "guile", "clojure", "swipl":
+	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish", "m4", "irb", "pry", "octave", "octave-cli", "R", "ghci", "jshell", "scala", "julia", "sbcl", "racket", "guile", "clojure", "swipl":
 		c.interpreter()
 		c.module()
 	case "go", "deno", "java":
@@ -63,6 +63,10 @@ func (c *call) tool() {
 		c.remoteCopy()
 	case "curl", "wget":
 		c.download()
+	case "kill":
+		c.killed()
+	default:
+		c.operand()
 	}
 }
 
@@ -350,15 +354,7 @@ func (c *call) vim() {
 		}
 	}
 	for _, t := range texts {
-		t = strings.TrimLeft(t, ": \t")
-		if i := strings.IndexByte(t, '!'); i >= 0 && i < 12 {
-			c.shell(word{s: t[i+1:]}, "-c")
-		}
-		if i := strings.Index(t, "system("); i >= 0 {
-			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
-				c.shell(word{s: a.lits[0]}, "system()")
-			}
-		}
+		c.ex(t)
 	}
 }
 

@@ -19,7 +19,7 @@ func (c *call) special() {
 		}
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
-	case "su", "runuser":
+	case "su", "runuser", "sg":
 		c.trailing("-c")
 		switch {
 		case c.name == "runuser" && c.flag("-u") && len(c.args) > 0:

@@ -55,6 +55,15 @@ func (s *site) landlock() error {
 	return nil
 }
 
+// LandlockABI is the version this kernel speaks, 0 without Landlock.
+func LandlockABI() int {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return 0
+	}
+	return abi
+}
+
 func handled(abi int) uint64 {
 	switch {
 	case abi >= 5:
