@@ -78,7 +78,7 @@ head -c 4194304 /dev/zero > "$work/report.img"
 VM_TIMEOUT=${VM_TIMEOUT:-3600} vm_boot "sallyport.disposable ${N:+sallyport.sample=$N}" \
 	-drive "file=$work/spare.img,if=virtio,format=raw" -drive "file=$work/report.img,if=virtio,format=raw" \
 	-drive "file=$work/work.img,if=virtio,format=raw" |
-	tr -d '\r' | tee "$work/log" | grep -E --line-buffered '^containment:|^panic|--- FAIL' || true
+	sed -u 's|\r$||' | tee "$work/log" | grep -E --line-buffered '^containment:|^panic|--- FAIL' || true
 rm -f "$work/disk.img" "$work/work.img"
 tr -d '\0' < "$work/report.img" > "$report"
 [ -s "$report" ] || { tail -40 "$work/log" >&2; echo "containment: the machine wrote no report; its console is in $work/log" >&2; exit 1; }

@@ -90,7 +90,7 @@ vm_kernel
 tree
 vm_initramfs
 # What passed is in the log; here only what one wants to know.
-vm_boot "${VM_RUN:+vmtest_run=$VM_RUN}" | tr -d '\r' | tee "$work/log" |
+vm_boot "${VM_RUN:+vmtest_run=$VM_RUN}" | sed -u 's|\r$||' | tee "$work/log" |
 	grep -E --line-buffered '^vmtest|^ *--- (FAIL|SKIP)|^panic|: run .* killed' || true
 grep -q '^vmtest: all ok' "$work/log" && exit
 grep -E -B25 '^ *--- FAIL|^panic' "$work/log" | tail -150 >&2

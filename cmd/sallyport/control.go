@@ -284,7 +284,7 @@ func withUnixPeer(ctx context.Context, c net.Conn) context.Context {
 // for it, a process that an agent's host started speaks for that agent's session
 // and decides nothing of it.
 func (d *daemon) personOf(r *http.Request) approval.Person {
-	who := personOf(r)
+	who := d.config.holding(personOf(r))
 	p, ok := r.Context().Value(unixPeerKey{}).(peer)
 	if d.config.Approvers != "other-process" || !ok {
 		return who

@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"mcpserver/identity":       {"mcpserver", "policy"},
 	"cmd/sallyport-cell":       {"sandbox/cell"},
 	"cmd/sallyport-demo":       {"mcpserver"},
-	"cmd/measure":              {},
+	"cmd/bench":                {},
 }
 
 // sole maps a dependency to the packages that alone may import it.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/audit"
-	"sallyport/cmd/measure"
+	"sallyport/cmd/bench"
 	"sallyport/mcpserver"
 	"sallyport/policy/rego"
 )
@@ -48,7 +48,7 @@ func BenchmarkPolicyReplay(b *testing.B) {
 			}
 		}
 	}
-	measure.Row(b, "audit/replay under another policy", "calls/s", float64(b.N*len(steps))/time.Since(start).Seconds(), 0, "")
+	bench.Row(b, "audit/replay under another policy", "calls/s", float64(b.N*len(steps))/time.Since(start).Seconds(), 0, "")
 }
 
 // recordedStep is a call as the log has it.
