@@ -84,13 +84,19 @@ func contenders(b *testing.B, parallel int) []contender {
 		{name: "cold", run: cold, prepare: func() { blankCells(b, blank) }},
 		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
 	}
-	if _, err := exec.LookPath("bwrap"); err == nil {
-		list = append(list, contender{name: "bwrap", run: func() error {
-			return exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
-				"--proc", "/proc", "--tmpfs", "/tmp", "/bin/true").Run()
-		}})
+	for _, argv := range benchPeers {
+		if _, err := exec.LookPath(argv[0]); err == nil {
+			list = append(list, contender{name: argv[0], run: func() error { return exec.Command(argv[0], argv[1:]...).Run() }})
+		}
 	}
 	return list
+}
+
+// benchPeers are other sandboxes, as far as they are installed.
+var benchPeers = [][]string{
+	{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "/bin/true"},
+	{"firejail", "--quiet", "--profile=default", "--net=none", "--private-tmp", "/bin/true"},
+	{"nsjail", "-Mo", "--really_quiet", "--chroot", "/", "--tmpfsmount", "/tmp", "--", "/bin/true"},
 }
 
 // waitWarm waits until the pool is full, so that a warm start is one.
@@ -150,7 +156,7 @@ func note(b *testing.B, what string, m map[string]float64) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(b, err)
 	defer f.Close()
-	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}} {
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}, {"warm", "firejail"}, {"warm", "nsjail"}} {
 		peer, ok := m[pair[1]]
 		if !ok {
 			continue
