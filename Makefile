@@ -24,6 +24,12 @@ build: deps ## build both programs, static, into bin/
 	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/sallyport-cell ./cmd/sallyport-cell
 	@CGO_ENABLED=1 go build -trimpath $(STATIC) -o bin/sallyport ./cmd/sallyport
 
+IMAGE ?= build/sallyport.oci.tar
+
+.PHONY: image
+image: build ## the container image, from scratch, into build/sallyport.oci.tar (buildah; no registry)
+	@docs/image/build.sh $(IMAGE) $(VERSION)
+
 .PHONY: run
 run: build ## install what is missing, build and serve
 	@bin/sallyport serve

@@ -25,7 +25,8 @@ import (
 // so no git program is started; each checkpoint is one commit.
 type GitAnchor string
 
-const notesRef = "refs/notes/sallyport-audit"
+// NotesRef is the ref that GitAnchor writes.
+const NotesRef = "refs/notes/sallyport-audit"
 
 // Anchor implements the interface of that name.
 func (dir GitAnchor) Anchor(_ context.Context, checkpoint []byte) error {
@@ -51,7 +52,7 @@ func (dir GitAnchor) anchor(checkpoint []byte) error {
 		return err
 	}
 	defer unlock()
-	parent, err := dir.resolve(notesRef)
+	parent, err := dir.resolve(NotesRef)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (dir GitAnchor) write(kind string, body []byte) (string, error) {
 
 // lock takes git's own lock of the notes ref.
 func (dir GitAnchor) lock() (unlock func(), err error) {
-	path := filepath.Join(string(dir), filepath.FromSlash(notesRef)+".lock")
+	path := filepath.Join(string(dir), filepath.FromSlash(NotesRef)+".lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -152,5 +153,5 @@ func (dir GitAnchor) lock() (unlock func(), err error) {
 
 // setRef is called with the lock held.
 func (dir GitAnchor) setRef(commit string) error {
-	return writeFileSynced(filepath.Join(string(dir), filepath.FromSlash(notesRef)), []byte(commit+"\n"))
+	return writeFileSynced(filepath.Join(string(dir), filepath.FromSlash(NotesRef)), []byte(commit+"\n"))
 }

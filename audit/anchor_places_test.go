@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,15 +46,99 @@ func TestGitAnchorIsReadByGit(t *testing.T) {
 		}
 	}
 	git("fsck", "--strict")
-	assert.Equal(t, "3\n", git("rev-list", "--count", notesRef))
+	assert.Equal(t, "3\n", git("rev-list", "--count", NotesRef))
 	got, err := ReadAnchors(bytes.NewReader([]byte(git("notes", "--ref", "sallyport-audit", "show"))))
 	require.NoError(t, err)
 	require.Len(t, got, 1)
-	history, err := ReadAnchors(bytes.NewReader([]byte(git("log", "-p", notesRef))))
+	history, err := ReadAnchors(bytes.NewReader([]byte(git("log", "-p", NotesRef))))
 	require.NoError(t, err)
 	rep, err := l.Reader.Verify(context.Background(), VerifyOptions{Anchors: append(history, got...)})
 	require.NoError(t, err)
 	assert.Equal(t, VerifyOK, rep.Status, rep.Problems)
+}
+
+// TestRollbackIsDetectedByEachAnchor puts an older copy of the whole directory
+// back, and asks each place what it was told.
+func TestRollbackIsDetectedByEachAnchor(t *testing.T) {
+	t.Parallel()
+	repo := t.TempDir()
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=t", "-c", "user.email=t@t.invalid"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		return string(out)
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "one")
+	syslogd, journald := datagrams(t, "udp", "127.0.0.1:0"), datagrams(t, "unixgram", filepath.Join(t.TempDir(), "socket"))
+	file := filepath.Join(t.TempDir(), "anchors")
+	for _, place := range []struct {
+		name   string
+		anchor Anchor
+		text   func() string
+	}{
+		{"file", FileAnchor(file), func() string { b, _ := os.ReadFile(file); return string(b) }},
+		{"git notes", GitAnchor(filepath.Join(repo, ".git")), func() string { return git("log", "-p", "--format=", NotesRef) }},
+		{"syslog", SyslogAnchor("udp://" + syslogd.addr), syslogd.text},
+		{"journald", JournalAnchor(journald.addr), journald.text},
+	} {
+		t.Run(place.name, func(t *testing.T) {
+			base := t.TempDir()
+			dir, old := filepath.Join(base, "log"), filepath.Join(base, "old")
+			o := quiet()
+			o.Anchors = []Anchor{place.anchor}
+			grow := func() {
+				l := openTest(t, dir, o)
+				add(t, l, call(1))
+				require.NoError(t, l.Close()) // anchors the last checkpoint
+			}
+			verify := func() Report {
+				known, err := ReadAnchors(bytes.NewReader([]byte(place.text())))
+				require.NoError(t, err)
+				require.NotEmpty(t, known)
+				r, err := OpenReadOnly(dir, quiet())
+				require.NoError(t, err)
+				rep, err := r.Verify(context.Background(), VerifyOptions{Anchors: known})
+				require.NoError(t, err)
+				return rep
+			}
+			grow()
+			require.Equal(t, VerifyOK, verify().Status)
+			copyDir(t, dir, old)
+			grow()
+			require.Equal(t, VerifyOK, verify().Status)
+			copyDir(t, old, dir)
+			require.Equal(t, VerifyTruncated, verify().Status)
+		})
+	}
+}
+
+// datagramLog is a system log that keeps what it gets.
+type datagramLog struct {
+	addr string
+	conn net.PacketConn
+	all  bytes.Buffer
+}
+
+func datagrams(t *testing.T, network, addr string) *datagramLog {
+	t.Helper()
+	conn, err := net.ListenPacket(network, addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return &datagramLog{addr: conn.LocalAddr().String(), conn: conn}
+}
+
+// text is all that came until now.
+func (d *datagramLog) text() string {
+	buf := make([]byte, 64<<10)
+	for {
+		_ = d.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		n, _, err := d.conn.ReadFrom(buf)
+		if err != nil {
+			return d.all.String()
+		}
+		d.all.Write(append(buf[:n:n], '\n'))
+	}
 }
 
 func TestSyslogAnchor(t *testing.T) {

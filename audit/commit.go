@@ -24,6 +24,7 @@ type waiter struct {
 	body   []byte
 	kind   Kind
 	intent *Seq
+	args   []byte      // sealed, beside the record
 	sealed *Seq        // the segment whose digest this record tells
 	signer note.Signer // the key that this record introduces
 	seq    Seq
@@ -110,17 +111,25 @@ func (l *Log) append(ctx context.Context, r Record, with func(*waiter)) (Seq, er
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
+	var args []byte
 	if with == nil { // what the log says itself has keys and digests that look like secrets
 		if ownEvent(r.Event) {
 			return 0, fmt.Errorf("append to the audit log: the event %q is the log's own", r.Event)
 		}
+		raw := r.Args
+		r.SealedArgs = ""
 		l.redactRecord(&r)
+		var err error
+		if args, err = l.sealArgs(raw, &r); err != nil {
+			return 0, fmt.Errorf("append to the audit log: %w", err)
+		}
 	}
 	l.calls.complete(&r)
 	w, err := prepare(r)
 	if err != nil {
 		return 0, fmt.Errorf("append to the audit log: %w", err)
 	}
+	w.args = args
 	if with != nil {
 		with(w)
 	}
@@ -291,7 +300,7 @@ func (l *Log) store(batch []*waiter) error {
 	}
 	l.tree, l.head = t, head
 	for i, w := range batch {
-		l.bytes += int64(len(raws[i])) + 100 // tree and page overhead, measured
+		l.bytes += int64(len(raws[i])+len(w.args)) + 100 // tree and page overhead, measured
 		switch w.kind {
 		case KindIntent:
 			l.pending[w.seq] = struct{}{}
@@ -338,6 +347,9 @@ func (l *Log) fill(tx *bbolt.Tx, t *tree, raws [][]byte, batch []*waiter) ([]byt
 			err = open.Put(key(next), nil)
 		case KindOutcome:
 			err = open.Delete(key(uint64(*w.intent)))
+		}
+		if w.args != nil && err == nil {
+			err = putArgs(tx, next, w.args)
 		}
 		if w.sealed != nil && err == nil {
 			err = l.unsealed.without(*w.sealed).write(tx)

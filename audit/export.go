@@ -2,12 +2,14 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -183,4 +185,44 @@ func cell(v string) string {
 		return "'" + v
 	}
 	return v
+}
+
+// Entry is a record with its stored bytes.
+type Entry struct {
+	Record Record
+	Raw    []byte
+}
+
+// Entries reads stored records from number from on: at most records of them, and
+// none after those that together have size bytes, though always one.
+func (r *Reader) Entries(ctx context.Context, from Seq, records, size int) ([]Entry, error) {
+	var out []Entry
+	err := r.run(ctx, &query{f: Filter{From: from, Limit: records}, fn: func(rec *Record, raw []byte) bool {
+		out = append(out, Entry{*rec, slices.Clone(raw)})
+		size -= len(raw)
+		return size > 0
+	}})
+	return out, err
+}
+
+// Ends are the number of the oldest record that is kept and that of the next one
+// to come.
+func (r *Reader) Ends() (first, next Seq) {
+	segs, size := r.segments()
+	if len(segs) > 0 {
+		first = segs[0].first
+	}
+	return first, size
+}
+
+// Origin is the log's name, which its checkpoints carry.
+func (r *Reader) Origin() string { return r.keys.origin }
+
+// OCSF is a record as FormatOCSF has it, without the end of the line.
+func (r *Reader) OCSF(rec *Record) ([]byte, error) {
+	var b bytes.Buffer
+	if err := encoder(&b).Encode(r.ocsf(rec)); err != nil {
+		return nil, fmt.Errorf("export a record: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

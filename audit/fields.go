@@ -15,7 +15,7 @@ const (
 // fieldClasses classes every field of Record and of the types in it, by Go name. A field
 // that is missing here fails a test, so nobody adds one without a thought.
 var fieldClasses = map[string]class{
-	"Version": plain, "Seq": plain, "Kind": plain, "Time": plain, "Mono": plain, "Boot": plain,
+	"SealedArgs": plain, "Version": plain, "Seq": plain, "Kind": plain, "Time": plain, "Mono": plain, "Boot": plain,
 	"Event": plain, "Call": plain, "Intent": plain, "Status": plain, "Exit": plain, "Took": plain,
 	"Session": name, "Agent": name, "User": name, "Client": name, "Sources": redacted,
 	"Key": name, "Trace": name,
@@ -24,7 +24,7 @@ var fieldClasses = map[string]class{
 	"Decision": redacted, "Tier": plain, "Verdict": plain, "Rules": redacted, "Revision": plain,
 	"Approval": name, "Person": name,
 	"Error": redacted, "Level": plain, "Walls": redacted, "Usage": redacted, "Limits": redacted,
-	"Denials": redacted, "Outputs": redacted, "Changes": redacted, "Detail": redacted,
+	"Denials": redacted, "Outputs": redacted, "Changes": redacted, "Head": name, "Detail": redacted,
 	"Redacted":    plain,
 	"Output.Name": plain, "Output.Bytes": plain, "Output.SHA256": plain, "Output.Preview": redacted,
 	"Change.Path": redacted, "Change.Kind": plain, "Change.Before": plain, "Change.After": plain,

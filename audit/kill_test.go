@@ -19,6 +19,9 @@ import (
 const childEnv = "SALLYPORT_AUDIT_CHILD"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(compactEnv); dir != "" {
+		os.Exit(compactUntilKilled(dir))
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		os.Exit(writeUntilKilled(dir))
 	}
@@ -77,8 +80,14 @@ type acked struct {
 // returns what it had acknowledged.
 func runAndKill(t *testing.T, dir string, d time.Duration) []acked {
 	t.Helper()
+	return killChild(t, childEnv, dir, d)
+}
+
+// killChild runs this test binary as the child that env makes of it.
+func killChild(t *testing.T, env, dir string, d time.Duration) []acked {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	cmd.Env = append(os.Environ(), env+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"filippo.io/age"
 	"go.etcd.io/bbolt"
 )
 
@@ -25,6 +26,9 @@ type Options struct {
 	SegmentAge   time.Duration    // age that ends a segment; 24 h
 	Retain       time.Duration    // how long Retire keeps records; 190 days
 	Secrets      []string         // exact values that are never stored
+	// SealTo are the keys that redacted arguments are also kept encrypted to; see
+	// ParseRecipients. None: what was redacted is gone.
+	SealTo []age.Recipient
 	// MinFree refuses new calls while the disk has fewer free bytes; 32 MiB, and
 	// negative for no limit. Four times as much free space is worth a warning.
 	MinFree int64
@@ -43,7 +47,9 @@ type Options struct {
 	AnchorEvery int
 	AnchorAfter time.Duration
 
-	openFile func(string, int, os.FileMode) (*os.File, error) // for tests
+	pageSize  int                                              // of segments, bytes; for tests
+	keepLoose bool                                             // segments are not compacted; for tests
+	openFile  func(string, int, os.FileMode) (*os.File, error) // for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -150,6 +156,9 @@ func open(dir string, o Options) (*Log, error) {
 	l.space = newSpace(dir, &l.opt)
 	l.anchoring = newAnchoring(&l.opt)
 	if err := forgetClosed(dir); err != nil {
+		return nil, err
+	}
+	if err := forgetCompacted(dir); err != nil {
 		return nil, err
 	}
 	if l.segs, err = listSegments(dir); err != nil {

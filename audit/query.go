@@ -29,6 +29,8 @@ type Filter struct {
 	Rule    string `json:"rule,omitempty"` // a rule that fired
 	// Path is a file that the call names or changed, or a directory above one.
 	Path string `json:"path,omitempty"`
+	// Moved chooses calls that moved the workspace's commit.
+	Moved bool `json:"moved,omitempty"`
 	// Text occurs in the record as it is stored; lower-case letters match
 	// capitals too.
 	Text  string    `json:"text,omitempty"`
@@ -49,6 +51,7 @@ func (f *Filter) matches(r *Record) bool {
 		same(f.Session, r.Session) && same(f.Agent, r.Agent) && same(f.User, r.User) &&
 		same(f.Tool, r.Tool) && same(f.Tier, r.Tier) && same(f.Verdict, r.Verdict) &&
 		same(string(f.Status), string(r.Status)) &&
+		(!f.Moved || r.Head != "") &&
 		(f.Rule == "" || slices.Contains(r.Rules, f.Rule)) &&
 		(f.Since.IsZero() || !r.Time.Before(f.Since)) &&
 		(f.Until.IsZero() || r.Time.Before(f.Until)) &&
@@ -209,6 +212,9 @@ func (f *Filter) needles() [][]byte {
 		if v != "" {
 			out = append(out, quotedJSON(v))
 		}
+	}
+	if f.Moved {
+		out = append(out, []byte(`"head":"`))
 	}
 	if f.Path != "" {
 		quoted := quotedJSON(strings.TrimSuffix(f.Path, "/"))

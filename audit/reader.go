@@ -130,13 +130,8 @@ var ErrNoRecord = errors.New("the audit log has no such record")
 
 // raw returns the stored bytes of a record: the bytes that its leaf hashes.
 func (r *Reader) raw(seq Seq) ([]byte, error) {
-	segs, size := r.segments()
-	i := sort.Search(len(segs), func(i int) bool { return segs[i].first > seq }) - 1
-	if i < 0 || seq >= size {
-		return nil, ErrNoRecord
-	}
 	var raw []byte
-	err := r.view(i, func(tx *bbolt.Tx) error {
+	err := r.viewAt(seq, func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketRecords)
 		if b == nil {
 			return errNoBuckets
@@ -148,6 +143,16 @@ func (r *Reader) raw(seq Seq) ([]byte, error) {
 		err = ErrNoRecord
 	}
 	return raw, err
+}
+
+// viewAt runs fn over the segment that a record is in.
+func (r *Reader) viewAt(seq Seq, fn func(*bbolt.Tx) error) error {
+	segs, size := r.segments()
+	i := sort.Search(len(segs), func(i int) bool { return segs[i].first > seq }) - 1
+	if i < 0 || seq >= size {
+		return ErrNoRecord
+	}
+	return r.view(i, fn)
 }
 
 // publish makes the records below size readable.
@@ -195,6 +200,15 @@ func (t *tails) wait(ctx context.Context, seq Seq) bool {
 		t.cond.Wait()
 	}
 	return t.size > seq && ctx.Err() == nil
+}
+
+// Wait returns true once record number seq is stored, and false when ctx ended or
+// the log closed.
+func (l *Log) Wait(ctx context.Context, seq Seq) bool {
+	if _, size := l.segments(); seq < size {
+		return true
+	}
+	return l.tails.wait(ctx, seq)
 }
 
 // Tail calls fn with every record from number from on, those to come included,

@@ -6,6 +6,7 @@ package audit
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // RecordVersion is the version of Record's JSON form.
@@ -46,13 +47,16 @@ const (
 // JSON of the value that was judged or run; Append redacts every field that is
 // not classified plain before it is stored.
 type Record struct {
-	Version int           `json:"v"`
-	Seq     Seq           `json:"seq"`
-	Kind    Kind          `json:"kind"`
-	Time    time.Time     `json:"time"`            // wall clock, UTC
-	Mono    time.Duration `json:"mono"`            // since Boot's start of this process's log
-	Boot    string        `json:"boot"`            // id of this opening of the log
-	Event   string        `json:"event,omitempty"` // KindEvent: "start", "policy.load", "approval.approved" …
+	Version int  `json:"v"`
+	Seq     Seq  `json:"seq"`
+	Kind    Kind `json:"kind"`
+	// SealedArgs is the hex SHA-256 of the encrypted arguments that are kept beside
+	// the record. It stands right behind Kind, where verify looks for it.
+	SealedArgs string        `json:"sealed_args,omitempty"`
+	Time       time.Time     `json:"time"`            // wall clock, UTC
+	Mono       time.Duration `json:"mono"`            // since Boot's start of this process's log
+	Boot       string        `json:"boot"`            // id of this opening of the log
+	Event      string        `json:"event,omitempty"` // KindEvent: "start", "policy.load", "approval.approved" …
 
 	Call    string `json:"call,omitempty"`   // call id, the same in intent and outcome
 	Key     string `json:"key,omitempty"`    // the client's idempotency key, see ByKey
@@ -91,6 +95,7 @@ type Record struct {
 	Denials json.RawMessage `json:"denials,omitempty"`
 	Outputs []Output        `json:"outputs,omitempty"`
 	Changes []Change        `json:"changes,omitempty"`
+	Head    string          `json:"head,omitempty"` // the workspace's commit after the call, where it moved
 	Took    time.Duration   `json:"took,omitempty"`
 	Trace   string          `json:"trace,omitempty"` // W3C trace id
 
@@ -105,6 +110,26 @@ type Output struct {
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
 	Preview string `json:"preview,omitempty"`
+}
+
+// PreviewBytes is how much of an output is kept beside its digest.
+const PreviewBytes = 4 << 10
+
+// Preview is what is kept of an output: its beginning, whole characters only.
+func Preview(output []byte) string {
+	if len(output) <= PreviewBytes {
+		return string(output)
+	}
+	cut := output[:PreviewBytes]
+	for i := 1; i < utf8.UTFMax; i++ {
+		if last := cut[len(cut)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				cut = cut[:len(cut)-i]
+			}
+			break
+		}
+	}
+	return string(cut)
 }
 
 // Change is one workspace file that a call changed.

@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +24,10 @@ type sealedDetail struct {
 	First   Seq    `json:"first"`
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
+	// Was and WasBytes are of the file before it was compacted: after a crash it may
+	// still be there.
+	Was      string `json:"was,omitempty"`
+	WasBytes int64  `json:"was_bytes,omitempty"`
 }
 
 // sealer digests full segments beside the commits. What is left to do stands in
@@ -81,6 +83,16 @@ func (l *Log) seal(first Seq) error {
 	if err := trimSegment(path); err != nil {
 		return err
 	}
+	if !l.opt.keepLoose {
+		seg := segment{first, path}
+		made, err := compactSegment(l.sealer.ctx, seg, &l.opt)
+		if err == nil && made != "" {
+			err = l.replaceSegment(seg, made)
+		}
+		if err != nil {
+			return fmt.Errorf("compact it: %w", err)
+		}
+	}
 	d := sealedDetail{Segment: filepath.Base(path), First: first}
 	var err error
 	if d.SHA256, d.Bytes, err = digestFile(l.sealer.ctx, path); err != nil {
@@ -123,24 +135,26 @@ func trimSegment(path string) error {
 
 // digestFile is the SHA-256 of a file in hex, and its size.
 func digestFile(ctx context.Context, path string) (string, int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
+	var sum string
+	var size int64
+	err := mapped(path, func(b []byte) (err error) {
+		sum, err = digestBytes(ctx, b)
+		size = int64(len(b))
+		return err
+	})
+	return sum, size, err
+}
+
+// digestBytes is the SHA-256 of bytes in hex.
+func digestBytes(ctx context.Context, b []byte) (string, error) {
 	h := sha256.New()
-	size := int64(0)
-	for ctx.Err() == nil {
-		n, err := io.CopyN(h, f, 4<<20)
-		size += n
-		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), size, nil
+	for part := range slices.Chunk(b, 4<<20) {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
 		}
-		if err != nil {
-			return "", 0, err
-		}
+		h.Write(part)
 	}
-	return "", 0, ctx.Err()
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // unsealed are the segments whose digest is still to be recorded, as the value

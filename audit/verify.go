@@ -98,6 +98,7 @@ type verification struct {
 	anchors []anchored   // by size
 	sealed  map[Seq]sealedDetail
 	left    unsealed
+	args    int // records of the segment that tell of sealed arguments
 	report  Report
 	bad     VerifyStatus
 }

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,11 +25,13 @@ const (
 
 // Structured is an answer for programs. Its JSON is stable.
 type Structured struct {
-	Call     string         `json:"call"`
-	Status   audit.Status   `json:"status"`
-	Decision *Judged        `json:"decision"` // null when the call was never judged
-	Approval string         `json:"approval,omitempty"`
-	Failure  *tools.Failure `json:"failure,omitempty"`
+	Call     string       `json:"call"`
+	Status   audit.Status `json:"status"`
+	Decision *Judged      `json:"decision"` // null when the call was never judged
+	Approval string       `json:"approval,omitempty"`
+	// PendingFile tells a program on this machine of a request that waits.
+	PendingFile string         `json:"pending_file,omitempty"`
+	Failure     *tools.Failure `json:"failure,omitempty"`
 	Ran
 	Data any `json:"data,omitempty"` // the tool's own
 }
@@ -68,6 +71,9 @@ func (s *Server) result(c *call) *mcp.CallToolResult {
 	if c.allowed.Request.ID != "" {
 		meta["sallyport/approval"] = c.allowed.Request.ID
 	}
+	if file := s.pendingFile(c); file != "" {
+		meta["sallyport/pending_file"] = file
+	}
 	if c.wantsAll {
 		meta[MetaResult] = s.structured(c)
 	}
@@ -75,19 +81,43 @@ func (s *Server) result(c *call) *mcp.CallToolResult {
 	return r
 }
 
+// pendingFile is the file of the request that a local caller's call waits for.
+func (s *Server) pendingFile(c *call) string {
+	if s.o.PendingFile == nil || c.status != audit.StatusPending || c.allowed.Request.ID == "" || c.peer.Credential != "" {
+		return ""
+	}
+	return s.o.PendingFile(c.allowed.Request.ID)
+}
+
 func (s *Server) structured(c *call) Structured {
 	r := c.result
 	out := Structured{
-		Call: c.id, Status: c.status, Approval: c.allowed.Request.ID, Failure: c.answer.Failure, Data: c.answer.Data,
+		Call: c.id, Status: c.status, Approval: c.allowed.Request.ID, PendingFile: s.pendingFile(c), Failure: c.answer.Failure, Data: c.answer.Data,
 		Ran: Ran{
 			Exit: r.Exit, Stdout: s.o.Log.Redact(string(r.Stdout.Data)), Stderr: s.o.Log.Redact(string(r.Stderr.Data)),
 			Walls: list(r.Walls), Level: r.Level, Usage: r.Usage, Hit: list(r.Hit), Denials: list(r.Denials), Changes: list(r.Changes),
 		},
 	}
+	if out.Failure != nil {
+		f := *out.Failure
+		f.Msg = s.o.Log.Redact(f.Msg)
+		out.Failure = &f
+	}
 	if c.judged.Tool != "" {
 		out.Decision = Judge(c.decision)
+		out.Decision.Rules = s.redacted(out.Decision.Rules)
+		out.Decision.Shadow = s.redacted(out.Decision.Shadow)
 	}
 	return out
+}
+
+// redacted are rules without the secrets of the commands they fired on.
+func (s *Server) redacted(rules []policy.RuleHit) []policy.RuleHit {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Reason, rules[i].Cmd = s.o.Log.Redact(rules[i].Reason), s.o.Log.Redact(rules[i].Cmd)
+	}
+	return rules
 }
 
 // list keeps an empty list from becoming JSON null.

@@ -34,6 +34,8 @@ type call struct {
 	trace    string        // W3C trace id
 	wait     time.Duration // how long the caller lets it wait for a person
 	begun    time.Time
+	preset   string
+	solo     bool // the preset lets one confirmation cover L2
 	tool     tools.Tool
 	args     tools.Args
 	digest   string     // of args, keyed by the log
@@ -58,7 +60,9 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
+	_, span := s.watcher.phase(ctx, "plan")
 	err := plan(c, a)
+	span.End()
 	if raw := c.args.Canonical(); raw != nil {
 		c.digest = s.o.Log.Digest(raw)
 	}
@@ -74,13 +78,16 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 
 // guarded is the way of a planned call past the gate.
 func (s *Server) guarded(ctx context.Context, c *call, a attempt) *call {
-	c.judged = judged(c)
-	if err := s.limit(c); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
-	c.decision, c.facts = s.o.Gate.Admit(ctx, c.judged)
-	if held, ok := s.takeHeld(c); ok {
-		return s.landHeld(ctx, c, held)
+	s.see(c)
+	if err := s.limit(c, c.args.Canonical()); err != nil {
+		return s.refuse(ctx, c, a, err)
+	}
+	s.admit(ctx, c)
+	if done := s.goOn(ctx, c, a); done != nil {
+		return done
 	}
 	if err := s.ask(ctx, c, nil); err != nil {
 		return s.refuse(ctx, c, a, err)
@@ -100,6 +107,20 @@ func (s *Server) begin(ctx context.Context, p *Peer, a attempt) *call {
 		id: s.o.ID(), peer: p, client: clientOf(ctx), key: keyOf(a.meta), trace: traceOf(ctx), begun: s.o.Now(),
 		wait: waitOf(a.meta), wantsAll: wantsAll(a.meta), status: audit.StatusInvalid,
 	}
+}
+
+// ready waits for what judges calls, as at the daemon's start.
+func (s *Server) ready(ctx context.Context) error {
+	if s.o.Ready == nil {
+		return nil
+	}
+	if err := s.o.Ready(ctx); err != nil {
+		return &tools.Failure{
+			Kind: tools.KindExecutionFailed, Class: tools.Unrecoverable, Msg: "there is no policy to judge by, so nothing was run: " + err.Error(),
+			Remedy: "ask a person to mend the policy; `sallyport policy check` shows where",
+		}
+	}
+	return nil
 }
 
 // frozen refuses every call of an agent that a person has stopped.
@@ -129,17 +150,21 @@ func plan(c *call, a attempt) error {
 		return err
 	}
 	defer ws.Close()
-	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve})
+	c.action, err = t.Plan(args, tools.Place{Root: c.peer.Workspace, Exists: ws.Exists, Resolve: ws.Resolve, Mark: c.mark()})
 	return err
 }
 
+// mark is what the call leaves in the commits it makes.
+func (c *call) mark() tools.Mark {
+	return tools.Mark{Call: c.id, Agent: c.peer.Agent, Session: c.peer.Session}
+}
+
 // limit stops an agent that runs in circles or too fast.
-func (s *Server) limit(c *call) error {
+func (s *Server) limit(c *call, args json.RawMessage) error {
 	c.counted = limits.Key{
-		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, c.args.Canonical()),
+		Agent: c.peer.Agent, Session: c.peer.Session, Tool: c.tool.Name, Shape: limits.Shape(c.tool.Name, args),
 	}
 	ok, v := s.o.Limits.Admit(c.begun, c.counted, c.digest)
-	c.judged.Session = s.o.Limits.Session(c.peer.Session)
 	if ok {
 		return nil
 	}
@@ -176,13 +201,32 @@ func Plan(tool string, raw json.RawMessage, root string) (policy.Call, error) {
 	return judged(c), nil
 }
 
+// judge looks at the workspace as it is now and decides.
+func (s *Server) judge(ctx context.Context, c *call) {
+	s.see(c)
+	s.admit(ctx, c)
+}
+
+// see makes of a planned call what policy sees of it.
+func (s *Server) see(c *call) {
+	preset, of := s.o.preset(c.peer.Workspace)
+	c.preset, c.solo = preset, of.Session
+	c.judged = judged(c)
+}
+
+// admit decides on the call as it was judged last.
+func (s *Server) admit(ctx context.Context, c *call) {
+	c.judged.Session = s.o.Limits.Session(c.peer.Session)
+	c.decision, c.facts = s.o.Gate.Admit(ctx, c.judged)
+}
+
 // judged is the call as policy sees it.
 func judged(c *call) policy.Call {
 	head := sandbox.ReadHead(c.peer.Workspace)
 	return policy.Call{
 		Phase: policy.PhaseCall, ID: c.id, Tool: c.tool.Name, Args: c.args.Canonical(), Agent: c.agent(),
 		Workspace: policy.Workspace{
-			Root: c.peer.Workspace, Branch: head.Branch, Commit: head.Commit, Worktree: head.Worktree, Preset: c.peer.Preset,
+			Root: c.peer.Workspace, Branch: head.Branch, Commit: head.Commit, Worktree: head.Worktree, Preset: c.preset,
 		},
 		Action: c.action, Now: c.begun,
 	}
@@ -200,23 +244,22 @@ var errStopped = errors.New("stopped before running")
 // the verdict is Ask. landing, where set, is what a run already did and waits
 // to land.
 func (s *Server) ask(ctx context.Context, c *call, landing *landing) error {
-	switch c.decision.Verdict {
-	case policy.Allow:
-		return nil
-	case policy.Ask:
-	default:
-		c.status, c.answer = audit.StatusDenied, denied(c.decision)
-		return errStopped
+	if done, err := c.verdict(); done {
+		return err
 	}
-	request := s.request(c, landing)
-	out, err := s.o.Desk.Settle(ctx, request)
+	out, err := s.o.Desk.Settle(ctx, s.request(c, landing))
 	if err != nil {
 		return fmt.Errorf("ask for approval: %w", err)
 	}
-	if out.State == approval.StatePending && c.wait > 0 {
-		out, err = s.await(ctx, request, out, c.wait)
-		if err != nil {
-			return fmt.Errorf("wait for approval: %w", err)
+	if out.State == approval.StatePending && s.awaited(ctx, c, out.Request) {
+		if landing == nil { // while a person looked, files may have changed
+			s.judge(ctx, c)
+			if done, err := c.verdict(); done {
+				return err
+			}
+		}
+		if out, err = s.o.Desk.Settle(ctx, s.request(c, landing)); err != nil {
+			return fmt.Errorf("use the approval: %w", err)
 		}
 	}
 	c.allowed = out
@@ -227,14 +270,31 @@ func (s *Server) ask(ctx context.Context, c *call, landing *landing) error {
 	return errStopped
 }
 
-// await waits for a person's answer and settles the request again with it.
-func (s *Server) await(ctx context.Context, a approval.Ask, out approval.Outcome, wait time.Duration) (approval.Outcome, error) {
-	wctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if _, err := s.o.Desk.Wait(wctx, out.Request.ID); err != nil {
-		return out, ctx.Err() // time is up: still pending
+// verdict ends the question at once where policy alone answers it.
+func (c *call) verdict() (done bool, err error) {
+	switch c.decision.Verdict {
+	case policy.Allow:
+		return true, nil
+	case policy.Ask:
+		return false, nil
 	}
-	return s.o.Desk.Settle(ctx, a)
+	c.status, c.answer = audit.StatusDenied, denied(c.decision)
+	return true, errStopped
+}
+
+// awaited reports whether a request was decided while the caller waited: at the
+// host's own prompt where that may be, and else for as long as the caller allows.
+func (s *Server) awaited(ctx context.Context, c *call, r approval.Request) bool {
+	if hostMay(ctx, c, r) && s.askHost(ctx, c, r) {
+		return true
+	}
+	if c.wait <= 0 {
+		return false
+	}
+	wctx, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	_, err := s.o.Desk.Wait(wctx, r.ID)
+	return err == nil // else time is up: still pending
 }
 
 // intend makes the intent durable; without it nothing runs. An L0 call has no

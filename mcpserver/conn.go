@@ -37,7 +37,7 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	s.track(c, true)
 	defer s.track(c, false)
 
-	ctx = s.mcp.WithContext(c.telling(ctx), sess)
+	ctx = s.mcp.WithContext(withAsk(c.telling(ctx), c.ask), sess)
 	notes := make(chan struct{})
 	go func() { defer close(notes); c.notify(ctx) }()
 	err := c.read(ctx, rw)
@@ -53,21 +53,16 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter, p *Peer) error {
 	return err
 }
 
-// drainTime is how long requests in flight may still take after the peer has
-// sent its last one: enough for a scripted client that pipes its requests in
-// and reads on.
-const drainTime = 10 * time.Second
-
 // hangup is a connection that can tell a peer that only stopped sending from
 // one that has gone.
 type hangup interface{ Gone() bool }
 
-// drain waits for the requests in flight, until drainTime has passed or the
+// drain waits for the requests in flight, until Options.Drain has passed or the
 // peer has gone altogether.
 func (c *conn) drain(ctx context.Context, rw io.ReadWriter) {
 	done := make(chan struct{})
 	go func() { c.work.Wait(); close(done) }()
-	end := time.NewTimer(drainTime)
+	end := time.NewTimer(orDefault(c.s.o.Drain, 10*time.Second))
 	defer end.Stop()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -116,6 +111,8 @@ type conn struct {
 
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc // by raw JSON id, this connection's only
+	asked   map[string]chan reply         // what the client was asked, by raw JSON id
+	asks    int                           // counts them
 }
 
 // envelope is as much of a message as routing needs.
@@ -124,6 +121,7 @@ type envelope struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
+		Cursor    json.RawMessage `json:"cursor"`
 	} `json:"params"`
 }
 
@@ -152,6 +150,9 @@ func (c *conn) read(ctx context.Context, r io.Reader) error {
 // notifications is kept.
 func (c *conn) dispatch(ctx context.Context, line []byte) error {
 	var e envelope
+	if json.Unmarshal(line, &e) == nil && e.Method == "" && c.answered(e.ID, line) {
+		return nil
+	}
 	if json.Unmarshal(line, &e) != nil || e.Method == "" {
 		if resp := c.s.mcp.HandleMessage(ctx, line); resp != nil {
 			c.send(resp)
@@ -166,6 +167,10 @@ func (c *conn) dispatch(ctx context.Context, line []byte) error {
 		if resp := c.s.mcp.HandleMessage(ctx, line); resp != nil {
 			c.send(resp)
 		}
+		return nil
+	}
+	if err := c.s.checkCursor(ctx, e.Method, e.Params.Cursor); err != nil {
+		c.send(mcp.NewJSONRPCError(mcp.NewRequestId(e.ID), mcp.INVALID_PARAMS, err.Error(), nil))
 		return nil
 	}
 	select {

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"sallyport/audit"
 	"sallyport/policy"
@@ -20,17 +19,6 @@ type landing struct {
 	facts    policy.Facts
 }
 
-// held is a run whose changes wait for a person; repeating the identical call
-// lands them instead of running again.
-type held struct {
-	landing
-	result sandbox.Result
-	since  time.Time
-}
-
-// heldFor is how long changes wait before they are dropped.
-const heldFor = 30 * time.Minute
-
 // effects judges what a run really changed and lands it, holds it for a person
 // or drops it.
 func (s *Server) effects(ctx context.Context, c *call) {
@@ -41,11 +29,7 @@ func (s *Server) effects(ctx context.Context, c *call) {
 		s.drop(c.result.Tx)
 		return
 	}
-	l := landing{tx: c.result.Tx, changes: c.result.Changes}
-	after := c.judged
-	after.Phase, after.Changes = policy.PhaseEffects, l.changes
-	after.Content = func(path string) ([]byte, error) { return s.o.Runner.TxContent(l.tx, path) }
-	l.decision, l.facts = s.o.Gate.Admit(ctx, after)
+	l := s.landing(ctx, c, c.result)
 	switch {
 	case l.decision.Verdict == policy.Deny:
 		s.drop(l.tx)
@@ -58,16 +42,36 @@ func (s *Server) effects(ctx context.Context, c *call) {
 	}
 }
 
+// landing judges what a run did.
+func (s *Server) landing(ctx context.Context, c *call, r sandbox.Result) landing {
+	l := landing{tx: r.Tx, changes: r.Changes}
+	after := c.judged
+	after.Phase, after.Changes = policy.PhaseEffects, l.changes
+	after.Content = func(path string) ([]byte, error) { return s.o.Runner.TxContent(l.tx, path) }
+	l.decision, l.facts = s.o.Gate.Admit(ctx, after)
+	return l
+}
+
 // hold keeps the changes of a run until a person has seen them. The approval
-// that the run was made on is used up; landing is a request of its own.
+// that the run was made on is used up; landing is a request of its own. Where the
+// identical call ran at the same time and holds changes already, those stay: a
+// person may be looking at them.
 func (s *Server) hold(ctx context.Context, c *call, l landing) {
-	s.mu.Lock()
-	s.held[s.heldKey(c)] = held{landing: l, result: c.result, since: s.o.Now()}
-	s.mu.Unlock()
 	s.settled(c, "held")
+	if !s.keepHeld(c) {
+		s.drop(l.tx)
+		f := &tools.Failure{
+			Kind: tools.KindExecutionFailed, Class: tools.Transient,
+			Msg:    "an identical call ran at the same time, and what it changed waits for a person; what this run changed was dropped",
+			Remedy: "repeat the call: it tells how that request stands, and lands it once it is approved",
+		}
+		c.decision, c.allowed = l.decision, approval.Outcome{}
+		c.status, c.answer = audit.StatusFailed, tools.Answer{Text: f.Text(), IsError: true, Failure: f}
+		return
+	}
 	c.decision, c.allowed = l.decision, approval.Outcome{}
 	if err := s.ask(ctx, c, &l); err == nil { // a grant covers it
-		s.release(c)
+		s.release(s.heldKey(c))
 		s.land(ctx, c, l)
 	} else if c.answer.Text == "" {
 		f := tools.FailureOf(err)
@@ -84,60 +88,8 @@ func (s *Server) land(ctx context.Context, c *call, l landing) {
 	}
 }
 
-// takeHeld is the held run of the identical call, if there is one. What waited
-// too long is dropped.
-func (s *Server) takeHeld(c *call) (held, bool) {
-	s.mu.Lock()
-	var old []string
-	for k, h := range s.held {
-		if s.o.Now().Sub(h.since) > heldFor {
-			delete(s.held, k)
-			old = append(old, h.tx)
-		}
-	}
-	h, ok := s.held[s.heldKey(c)]
-	s.mu.Unlock()
-	for _, tx := range old {
-		s.drop(tx)
-	}
-	return h, ok
-}
-
-// landHeld settles and lands what the identical call did before.
-func (s *Server) landHeld(ctx context.Context, c *call, h held) *call {
-	c.result, c.decision, c.facts = h.result, h.decision, h.facts
-	if err := s.ask(ctx, c, &h.landing); err != nil {
-		if c.status == audit.StatusDenied {
-			s.release(c)
-			s.drop(h.tx)
-		}
-		return s.refuse(ctx, c, attempt{tool: c.tool.Name}, err)
-	}
-	if err := s.intend(ctx, c); err != nil {
-		s.settled(c, "not landed")
-		return s.refuse(ctx, c, attempt{tool: c.tool.Name}, err)
-	}
-	s.release(c)
-	s.land(ctx, c, h.landing)
-	return s.finish(ctx, c)
-}
-
-func (s *Server) release(c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.held, s.heldKey(c))
-}
-
 func (s *Server) drop(tx string) {
 	if err := s.o.Runner.Drop(tx); err != nil {
 		s.o.Logger.Error("drop a transaction", "tx", tx, "err", err)
 	}
-}
-
-// heldKey names the identical call of the same session's agent.
-func (s *Server) heldKey(c *call) string {
-	return approval.Subject{
-		Agent: c.peer.Agent, Session: c.peer.Session, User: c.peer.User, Tool: c.tool.Name,
-		Args: c.args.Canonical(), Workspace: c.peer.Workspace,
-	}.Digest()
 }

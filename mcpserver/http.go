@@ -39,17 +39,24 @@ type HTTPOptions struct {
 	MaxSessions, MaxOwnSessions int
 	// SessionIdle is how long a session lives unused, 30 minutes by default.
 	SessionIdle time.Duration
+	// BodyTime is how long a request's body may take to arrive, WriteTime how long
+	// a client may leave one write unread, SlotTime how long a request waits for a
+	// slot of its session or for memory before it is told to come back; each 30 s by
+	// default. BeatTime is how often an open stream carries a comment, so that a
+	// peer that has gone is noticed and nothing between cuts a silent one; 20 s.
+	BodyTime, WriteTime, SlotTime, BeatTime time.Duration
 }
 
-const (
-	// bodyTime is how long a request's body may take to arrive.
-	bodyTime = 30 * time.Second
-	// writeTime is how long a client may leave one write unread.
-	writeTime = 30 * time.Second
-	// slotTime is how long a request waits while its session has inFlight others
-	// running, before it is told to come back.
-	slotTime = 30 * time.Second
-)
+func (o HTTPOptions) withDefaults() HTTPOptions {
+	o.MaxSessions = orDefault(o.MaxSessions, 40_000)
+	o.MaxOwnSessions = orDefault(o.MaxOwnSessions, 1024)
+	o.SessionIdle = orDefault(o.SessionIdle, 30*time.Minute)
+	o.BodyTime = orDefault(o.BodyTime, 30*time.Second)
+	o.WriteTime = orDefault(o.WriteTime, 30*time.Second)
+	o.SlotTime = orDefault(o.SlotTime, 30*time.Second)
+	o.BeatTime = orDefault(o.BeatTime, 20*time.Second)
+	return o
+}
 
 // Endpoint is the server over HTTP: /mcp (streamable HTTP, every revision that
 // the library serves) and /sse with /message (HTTP+SSE of 2024-11-05). Close
@@ -67,9 +74,7 @@ type Endpoint struct {
 // HTTP is the server as an http.Handler. Every request passes Guard and
 // Authenticate before any of its body is read.
 func (s *Server) HTTP(o HTTPOptions) *Endpoint {
-	o.MaxSessions = orDefault(o.MaxSessions, 40_000)
-	o.MaxOwnSessions = orDefault(o.MaxOwnSessions, 1024)
-	o.SessionIdle = orDefault(o.SessionIdle, 30*time.Minute)
+	o = o.withDefaults()
 	e := &Endpoint{s: s, o: o, table: newTable(o, s.o.Now)}
 	e.lib = server.NewStreamableHTTPServer(s.mcp,
 		server.WithSessionIdManagerResolver(resolver{}),
@@ -173,6 +178,7 @@ type message struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
+		Cursor    json.RawMessage `json:"cursor"`
 		Meta      struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
@@ -252,8 +258,12 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(withPeer(r.Context(), m.peer))
 	defer cancel()
+	if err := e.s.checkCursor(ctx, m.Method, m.Params.Cursor); err != nil {
+		rpcError(w, m.ID, mcp.INVALID_PARAMS, err.Error())
+		return
+	}
 	if len(m.ID) > 0 && m.Method != "" {
 		done, err := m.in.claim(m.ID, m.modern, cancel)
 		if errors.Is(err, errClosed) {
@@ -266,7 +276,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 		}
 		defer done()
 	}
-	st := newStream(w)
+	st := newStream(w, e.o)
 	if m.Method == string(mcp.MethodSubscriptionsListen) {
 		done, ok := m.in.stream()
 		if !ok {
@@ -277,7 +287,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 		m.leave()
 		st.keepAlive()
 	}
-	ctx = withPeer(withTell(ctx, st.notify), m.peer)
+	ctx = withTell(ctx, st.notify)
 	e.lib.Handle(st, &server.HTTPRequest{
 		Method: r.Method, URL: r.URL, Header: r.Header, Body: m.body, Context: withLane(ctx, m.in),
 	})
@@ -288,7 +298,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 func (e *Endpoint) listen(w http.ResponseWriter, r *http.Request, s *lane) {
 	ctx, done := s.listen(r.Context())
 	defer done()
-	st := newStream(w)
+	st := newStream(w, e.o)
 	st.keepAlive()
 	e.lib.Handle(st, &server.HTTPRequest{
 		Method: r.Method, URL: r.URL, Header: r.Header, Context: withLane(ctx, s),
@@ -323,11 +333,19 @@ func (e *Endpoint) end(s *lane) {
 	if s.id == "" {
 		return
 	}
+	defer e.ended(s)
 	h := http.Header{}
 	h.Set(server.HeaderKeySessionID, s.id)
 	e.lib.Handle(&nowhere{}, &server.HTTPRequest{
 		Method: http.MethodDelete, Header: h, Context: withLane(context.Background(), s),
 	})
+}
+
+// ended tells that a session is over.
+func (e *Endpoint) ended(s *lane) {
+	if e.s.o.Ended != nil {
+		e.s.o.Ended(s.session)
+	}
 }
 
 // body reads a request's body within its bounds. free gives back the sender's
@@ -342,7 +360,7 @@ func (e *Endpoint) body(w http.ResponseWriter, r *http.Request, in *lane) (_ []b
 		return nil, nil, false
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // a writer without deadlines is a test's
+	_ = rc.SetReadDeadline(time.Now().Add(e.o.BodyTime)) // a writer without deadlines is a test's
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		_ = rc.SetReadDeadline(time.Time{})

@@ -110,9 +110,9 @@ func TestSmuggledRequestsAreNotServed(t *testing.T) {
 	assert.Zero(t, s.end.Sessions())
 }
 
-func TestClientThatDoesNotReadIsHungUpOn(t *testing.T) {
+func TestNothingFollowsTheEndOfAStream(t *testing.T) {
 	t.Parallel()
-	st := newStream(httptest.NewRecorder())
+	st := newStream(httptest.NewRecorder(), HTTPOptions{}.withDefaults())
 	st.notify(notification("n", nil))
 	st.end(false)
 	st.notify(notification("late", nil))

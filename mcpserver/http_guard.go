@@ -13,8 +13,9 @@ import (
 // Guard lets only requests through that mean this server: the Host is its own
 // (a web page that rebinds its name to 127.0.0.1 sends another), an Origin is
 // its own or a configured one, and the body has at most MaxLine bytes. Each
-// write to a client that does not read ends after half a minute.
+// write to a client that does not read ends after o.WriteTime.
 func Guard(o HTTPOptions, next http.Handler) http.Handler {
+	o = o.withDefaults()
 	cross := http.NewCrossOriginProtection()
 	for _, origin := range o.Origins {
 		if err := cross.AddTrustedOrigin(origin); err != nil {
@@ -24,7 +25,7 @@ func Guard(o HTTPOptions, next http.Handler) http.Handler {
 	}
 	h := http.MaxBytesHandler(next, MaxLine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // a writer without deadlines is a test's
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.WriteTime)) // a writer without deadlines is a test's
 		if len(r.TransferEncoding) > 0 {
 			// Such a request may have carried a Content-Length too, of which net/http
 			// does not tell (RFC 9112, section 6.1): serve nothing behind it.

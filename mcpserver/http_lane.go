@@ -33,7 +33,7 @@ type lane struct {
 
 // reserve takes a share of an identity's memory.
 func (o *owner) reserve(ctx context.Context, size int64) (free func(), ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, slotTime)
+	ctx, cancel := context.WithTimeout(ctx, o.slotTime)
 	defer cancel()
 	if o.bytes.Acquire(ctx, size) != nil {
 		return nil, false
@@ -54,7 +54,7 @@ func (l *lane) as(p *Peer) *Peer {
 
 // enter waits for a slot. leave gives it back and may be called twice.
 func (l *lane) enter(ctx context.Context) (leave func(), ok bool) {
-	late := time.NewTimer(slotTime)
+	late := time.NewTimer(l.owner.slotTime)
 	defer late.Stop()
 	select {
 	case l.slots <- struct{}{}:

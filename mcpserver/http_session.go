@@ -23,7 +23,7 @@ const (
 // table holds the sessions of an Endpoint.
 type table struct {
 	max, maxOwn int
-	idle        time.Duration
+	idle, slot  time.Duration
 	now         func() time.Time
 
 	mu     sync.Mutex
@@ -36,13 +36,14 @@ type table struct {
 type owner struct {
 	key      string
 	bytes    *semaphore.Weighted
+	slotTime time.Duration
 	sessions int   // guarded by table.mu
 	direct   *lane // for requests without a session
 }
 
 func newTable(o HTTPOptions, now func() time.Time) *table {
 	return &table{
-		max: o.MaxSessions, maxOwn: o.MaxOwnSessions, idle: o.SessionIdle, now: now,
+		max: o.MaxSessions, maxOwn: o.MaxOwnSessions, idle: o.SessionIdle, slot: o.SlotTime, now: now,
 		lanes: map[string]*lane{}, owners: map[string]*owner{},
 	}
 }
@@ -63,7 +64,7 @@ func (t *table) ownerOf(p *Peer) *owner {
 	k := key(p)
 	o, ok := t.owners[k]
 	if !ok {
-		o = &owner{key: k, bytes: semaphore.NewWeighted(ownMemory)}
+		o = &owner{key: k, bytes: semaphore.NewWeighted(ownMemory), slotTime: t.slot}
 		o.direct = t.newLane("", "h-"+p.Agent, o)
 		if p.Credential != "" {
 			o.direct.session = p.Credential
@@ -159,11 +160,10 @@ func (t *table) all() []*lane {
 }
 
 // expired lists the sessions that have been idle for too long, and forgets
-// identities that have been.
-func (t *table) expired() []*lane {
+// identities that have been: gone are their direct lanes.
+func (t *table) expired() (out, gone []*lane) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*lane
 	before := t.now().Add(-t.idle)
 	for _, l := range t.lanes {
 		if l.idleSince(before) {
@@ -173,9 +173,10 @@ func (t *table) expired() []*lane {
 	for k, o := range t.owners {
 		if o.sessions == 0 && o.direct.idleSince(before) {
 			delete(t.owners, k)
+			gone = append(gone, o.direct)
 		}
 	}
-	return out
+	return out, gone
 }
 
 func (e *Endpoint) sweepUntil(ctx context.Context) {
@@ -193,8 +194,12 @@ func (e *Endpoint) sweepUntil(ctx context.Context) {
 
 // sweep ends the sessions that have been idle for too long.
 func (e *Endpoint) sweep() {
-	for _, l := range e.table.expired() {
+	out, gone := e.table.expired()
+	for _, l := range out {
 		e.end(l)
+	}
+	for _, l := range gone {
+		e.ended(l)
 	}
 }
 

@@ -25,11 +25,12 @@ func (e *Endpoint) sse(w http.ResponseWriter, r *http.Request, p *Peer) {
 		busy(w)
 		return
 	}
+	defer e.ended(in)
 	defer e.table.remove(in)
 	peer := in.as(p)
 	ctx, stop := in.listen(r.Context())
 	defer stop()
-	st := newStream(w)
+	st := newStream(w, e.o)
 	st.keepAlive()
 	defer st.end(false)
 

@@ -14,10 +14,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// beatTime is how often an open stream carries a comment, so that a peer that
-// has gone is noticed and nothing between cuts a silent one.
-const beatTime = 20 * time.Second
-
 // tell sends a notification to the client on the stream of the request that is
 // being served, before that request's answer.
 type tell func(mcp.JSONRPCNotification)
@@ -44,6 +40,8 @@ func tellOf(ctx context.Context) tell {
 type stream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
+
+	writeTime, beatTime time.Duration
 	// header is the library's own, copied when it is written: notify may run at
 	// the same time.
 	header http.Header
@@ -57,8 +55,8 @@ type stream struct {
 	ended  bool
 }
 
-func newStream(w http.ResponseWriter) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w), header: http.Header{}}
+func newStream(w http.ResponseWriter, o HTTPOptions) *stream {
+	return &stream{w: w, rc: http.NewResponseController(w), writeTime: o.WriteTime, beatTime: o.BeatTime, header: http.Header{}}
 }
 
 // CanStream and the four below are what the library asks of a response.
@@ -112,7 +110,7 @@ func (s *stream) Write(b []byte) (int, error) {
 
 // write sends bytes to a client that has writeTime to read them.
 func (s *stream) write(b []byte) (int, error) {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTime)) // a writer without deadlines is a test's
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.writeTime)) // a writer without deadlines is a test's
 	return s.w.Write(b)
 }
 
@@ -163,7 +161,7 @@ func eventOf(name string, data []byte) []byte {
 func (s *stream) keepAlive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beat = time.AfterFunc(beatTime, func() {
+	s.beat = time.AfterFunc(s.beatTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.ended {
@@ -174,7 +172,7 @@ func (s *stream) keepAlive() {
 				_ = s.rc.Flush()
 			}
 		}
-		s.beat.Reset(beatTime)
+		s.beat.Reset(s.beatTime)
 	})
 }
 

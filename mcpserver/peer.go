@@ -18,7 +18,6 @@ type Peer struct {
 	Session   string // the agent's session; several connections may share one
 	Conn      string // this connection, unique
 	Workspace string // absolute, symlink-free
-	Preset    string
 	MaxTier   policy.Tier
 	Tools     []string // tools it may use; nil means all
 	// Credential names what proved the identity ("token:4f…", "jwt:…"), where

@@ -6,16 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"unicode/utf8"
 
 	"sallyport/audit"
 	"sallyport/policy"
 	"sallyport/policy/limits"
 	"sallyport/sandbox"
 )
-
-// previewBytes is how much of an output is kept in the log beside its digest.
-const previewBytes = 4 << 10
 
 // record is a record with who and where filled in.
 func (s *Server) record(p *Peer, k audit.Kind, tool string) audit.Record {
@@ -71,6 +67,11 @@ func (s *Server) outcomeRecord(c *call) audit.Record {
 	} else {
 		r.Outputs = append(r.Outputs, output("answer", sandbox.Output{Data: []byte(c.answer.Text), Total: int64(len(c.answer.Text))}))
 	}
+	if res.Ran && c.intent != nil {
+		if head := sandbox.ReadHead(c.peer.Workspace).Commit; head != c.judged.Workspace.Commit {
+			r.Head = head
+		}
+	}
 	for _, ch := range changesOf(res) {
 		r.Changes = append(r.Changes, audit.Change{Path: ch.Path, Kind: ch.Kind, Before: ch.Before, After: ch.After})
 	}
@@ -89,22 +90,15 @@ func changesOf(res sandbox.Result) []sandbox.Change {
 
 func output(name string, o sandbox.Output) audit.Output {
 	sum := sha256.Sum256(o.Data)
-	preview := o.Data
-	if len(preview) > previewBytes {
-		preview = preview[:previewBytes]
-		for len(preview) > 0 && !utf8.Valid(preview[max(0, len(preview)-4):]) {
-			preview = preview[:len(preview)-1]
-		}
-	}
-	return audit.Output{Name: name, Bytes: o.Total, SHA256: hex.EncodeToString(sum[:]), Preview: string(preview)}
+	return audit.Output{Name: name, Bytes: o.Total, SHA256: hex.EncodeToString(sum[:]), Preview: audit.Preview(o.Data)}
 }
 
 // rawArgs keeps arguments that could not be parsed, as JSON text and capped.
 func rawArgs(raw json.RawMessage) json.RawMessage {
-	if json.Valid(raw) && len(raw) <= previewBytes {
+	if json.Valid(raw) && len(raw) <= audit.PreviewBytes {
 		return raw
 	}
-	return toJSON(string(raw[:min(len(raw), previewBytes)]))
+	return toJSON(string(raw[:min(len(raw), audit.PreviewBytes)]))
 }
 
 func toJSON(v any) json.RawMessage {

@@ -43,7 +43,7 @@ func (s *Server) request(c *call, l *landing) approval.Ask {
 	}
 	show.Diff = d.text.String()
 	show.Cut = append(show.Cut, d.cut...)
-	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id, Preset: c.peer.Preset}
+	return approval.Ask{Subject: sub, Decision: c.decision, Show: show, Call: c.id, Preset: c.preset, Solo: c.solo}
 }
 
 // planned reports whether a tool, not the agent, wrote the command.

@@ -14,7 +14,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"sallyport/policy"
-	"sallyport/sandbox"
 )
 
 // The resources tell an agent where it stands. Each shows the reader only what
@@ -35,11 +34,14 @@ type Rule struct {
 	Remedy  string         `json:"remedy,omitempty"`
 }
 
+// templateName is the name of the one resource template.
+const templateName = "output"
+
 // historyLength is how many records sallyport://session shows.
 const historyLength = 50
 
 func (s *Server) addResources() {
-	s.resource(uriWorkspace, "workspace", "Where you work: folder, branch, highest tier, the tools you may use", s.workspace)
+	s.resource(uriWorkspace, "workspace", "Who you are and where you work: folder, branch, preset, highest tier, walls, the tools you may use", s.workspace)
 	if s.o.Rules != nil {
 		s.resource(uriPolicy, "policy", "The rules that judge your calls, with their tiers and remedies", func(context.Context, *Peer) (any, error) {
 			return s.o.Rules(), nil
@@ -48,7 +50,7 @@ func (s *Server) addResources() {
 	if s.o.History != nil {
 		s.resource(uriSession, "session", "What your session did so far, the newest first", s.history)
 	}
-	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(uriOutput, "output",
+	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(uriOutput, templateName,
 		mcp.WithTemplateDescription("The whole output of one of your recent commands, page by page from 1"),
 		mcp.WithTemplateMIMEType("text/plain")), s.output)
 }
@@ -69,15 +71,14 @@ func (s *Server) resource(uri, name, about string, of func(context.Context, *Pee
 		})
 }
 
-func (s *Server) workspace(_ context.Context, p *Peer) (any, error) {
+func (s *Server) workspace(ctx context.Context, p *Peer) (any, error) {
 	if p.Workspace == "" {
 		return nil, errors.New("you work in no workspace")
 	}
-	head := sandbox.ReadHead(p.Workspace)
-	return map[string]any{
-		"agent": p.Agent, "session": p.Session, "workspace": p.Workspace, "branch": head.Branch, "commit": head.Commit,
-		"worktree": head.Worktree, "preset": p.Preset, "max_tier": p.MaxTier, "tools": p.Tools,
-	}, nil
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return s.who(ctx, p), nil
 }
 
 // past is a record as its own session sees it.

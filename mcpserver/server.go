@@ -29,8 +29,11 @@ type (
 	}
 	desk interface {
 		Settle(ctx context.Context, a approval.Ask) (approval.Outcome, error)
+		Announce(ctx context.Context, asks []approval.Ask) (approval.Batch, error)
 		Wait(ctx context.Context, id string) (approval.Request, error)
 		Get(id string) (approval.Request, error)
+		Approve(id string, by approval.Person, o approval.ApproveOptions) (approval.Request, error)
+		Deny(id string, by approval.Person, advice, shown string) (approval.Request, error)
 		Finish(id, result string) error
 		Frozen(agent string) (bool, string)
 	}
@@ -39,12 +42,21 @@ type (
 		Land(ctx context.Context, tx string) ([]sandbox.Change, error)
 		Drop(tx string) error
 		TxContent(tx, path string) ([]byte, error)
+		Keep(tx string, note []byte) error
+		Kept() (map[string][]byte, error)
 	}
 	journal interface {
 		Append(ctx context.Context, r audit.Record) (audit.Seq, error)
 		Redact(text string) string
 		Digest(raw []byte) string
 		ByKey(ctx context.Context, session, key string) (*audit.Step, error)
+	}
+	sessions interface {
+		// Steps is what happened in a session.
+		Steps(ctx context.Context, session string) ([]audit.Step, error)
+		// Newest is the caller's session with calls, or the newest that the same agent
+		// and user had in this workspace before; "" for none.
+		Newest(ctx context.Context, p *Peer) (string, error)
 	}
 	limiter interface {
 		Admit(now time.Time, k limits.Key, digest string) (bool, limits.Violation)
@@ -57,27 +69,58 @@ type (
 // Options are the stations of a Server; all are required but Logger.
 type Options struct {
 	Version string
-	Gate    gate
-	Desk    desk
-	Runner  runner
-	Log     journal
-	Limits  limiter
-	Now     func() time.Time
+	// Ready waits until calls can be judged; its error refuses a call. nil means
+	// at once.
+	Ready  func(context.Context) error
+	Gate   gate
+	Desk   desk
+	Runner runner
+	Log    journal
+	Limits limiter
+	Now    func() time.Time
 	// ID makes a fresh unique id for a call or a session.
 	ID     func() string
 	Logger *slog.Logger
+	// PageSize is how many entries a list (tools, resources, prompts) gives at a time,
+	// 100 by default: hosts that do not ask for a second page miss nothing.
+	PageSize int
 	// Progress is how often a call that runs on says so, 10 s by default.
 	Progress time.Duration
+	// Drain is how long requests in flight may still take after a peer has sent its
+	// last one, 10 s by default: enough for a scripted client that pipes its
+	// requests in and reads on.
+	Drain time.Duration
 	// Traces and Metrics go where the composition sends them; nil is nowhere.
 	Traces  trace.TracerProvider
 	Metrics metric.MeterProvider
 	// May reports whether an agent has a tool at all; nil means every tool. What it
 	// has not is neither listed nor callable.
 	May func(agent, tool string) bool
+	// Preset is the preset that holds in a workspace; nil is one named strict.
+	Preset func(workspace string) (name string, p policy.Preset)
+	// About tells of an agent and the cells it would get; nil leaves that out.
+	About func(ctx context.Context, agent string) (maxTier policy.Tier, level sandbox.Level)
+	// HeldFor is how long changes wait for a person before they are dropped, 45
+	// minutes by default: longer than a request and then its approval live.
+	HeldFor time.Duration
+	// PendingFile is the file that tells programs of a request; nil where there is none.
+	PendingFile func(id string) string
+	// Ended is told of each HTTP session that has ended for good; nil is told nothing.
+	Ended func(session string)
 	// Rules are what sallyport://policy shows an agent, History the records of its own
 	// session, the newest first. Without them there is no such resource.
 	Rules   func() []Rule
 	History func(ctx context.Context, session string, most int) ([]audit.Record, error)
+	// Sessions are what session_resume answers from; without them there is no such tool.
+	Sessions sessions
+}
+
+// preset is the preset that holds in a workspace now.
+func (o Options) preset(workspace string) (string, policy.Preset) {
+	if o.Preset == nil {
+		return "strict", policy.Preset{}
+	}
+	return o.Preset(workspace)
 }
 
 // Server serves MCP to any number of connections. Its methods may be called
@@ -91,7 +134,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	held  map[string]held // call digest -> changes that wait to land
+	held  map[string]held  // by heldKey: changes that wait to land
+	turns map[string]*turn // by heldKey: who is landing them
 	now   map[*running]struct{}
 }
 
@@ -100,11 +144,14 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, now: map[*running]struct{}{}}
+	s := &Server{o: o, conns: map[*conn]struct{}{}, held: map[string]held{}, turns: map[string]*turn{}, now: map[*running]struct{}{}}
 	var err error
 	if s.watcher, err = newWatcher(o.Traces, o.Metrics); err != nil {
 		o.Logger.Error("observe calls", "err", err)
 		s.watcher, _ = newWatcher(nil, nil)
+	}
+	if o.Traces != nil {
+		s.o = s.watcher.traced(o)
 	}
 	hooks := &server.Hooks{}
 	hooks.AddOnError(s.failed)
@@ -115,12 +162,14 @@ func New(o Options) *Server {
 		server.WithHooks(hooks),
 		server.WithInstructions(instructions),
 		server.WithToolFilter(s.visible),
+		server.WithPaginationLimit(orDefault(o.PageSize, 100)),
 		server.WithRecovery(),
 	)
 	for _, t := range tools.All() {
 		s.mcp.AddTool(describe(t), s.handle)
 	}
-	s.addDeskTools()
+	s.findHeld()
+	s.addOwnTools()
 	s.addResources()
 	s.addPrompts()
 	return s

@@ -29,8 +29,17 @@ type noDesk struct{}
 func (noDesk) Settle(context.Context, approval.Ask) (approval.Outcome, error) {
 	return approval.Outcome{}, nil
 }
+func (noDesk) Announce(context.Context, []approval.Ask) (approval.Batch, error) {
+	return approval.Batch{}, nil
+}
 func (noDesk) Wait(context.Context, string) (approval.Request, error) {
 	return approval.Request{}, nil
+}
+func (noDesk) Approve(string, approval.Person, approval.ApproveOptions) (approval.Request, error) {
+	return approval.Request{}, approval.ErrNotFound
+}
+func (noDesk) Deny(string, approval.Person, string, string) (approval.Request, error) {
+	return approval.Request{}, approval.ErrNotFound
 }
 func (noDesk) Get(string) (approval.Request, error) { return approval.Request{}, approval.ErrNotFound }
 func (noDesk) Finish(string, string) error          { return nil }
@@ -54,6 +63,8 @@ func (r *slowRunner) Run(ctx context.Context, _ sandbox.Action, _ sandbox.Terms)
 }
 func (*slowRunner) Land(context.Context, string) ([]sandbox.Change, error) { return nil, nil }
 func (*slowRunner) Drop(string) error                                      { return nil }
+func (*slowRunner) Keep(string, []byte) error                              { return nil }
+func (*slowRunner) Kept() (map[string][]byte, error)                       { return nil, nil }
 func (*slowRunner) TxContent(string, string) ([]byte, error)               { return nil, nil }
 
 type memoryLog struct {

@@ -98,5 +98,6 @@ hit contains rego.metadata.rule().custom if {
 hit contains rego.metadata.rule().custom if {
 	input.cmd.class == "container"
 	word({"prune"})
-	flag({"-a", "--all", "--volumes"})
+	some a in input.cmd.argv
+	regex.match(`^(-[a-z]*a[a-z]*|--all|--volumes)$`, a)
 }

@@ -76,6 +76,7 @@ type Read struct {
 type List struct {
 	Depth  int  `json:"depth,omitempty"`
 	Hidden bool `json:"hidden,omitempty"` // also what gitignore leaves out
+	Offset int  `json:"offset,omitempty"` // entries to skip first
 }
 
 // Glob asks for the files beneath Path that match Pattern (doublestar syntax),
@@ -83,6 +84,7 @@ type List struct {
 type Glob struct {
 	Pattern string `json:"pattern"`
 	Limit   int    `json:"limit,omitempty"`
+	Offset  int    `json:"offset,omitempty"` // files to skip first
 }
 
 // SearchMode is the form of a search result.

@@ -19,5 +19,8 @@ func (r *Runner) Drop(tx string) error { return r.store().Drop(tx) }
 // TxContent is a file as Result.Tx has it; see txStore.TxContent.
 func (r *Runner) TxContent(tx, path string) ([]byte, error) { return r.store().TxContent(tx, path) }
 
-// DropExcept forgets all transactions but those named; see txStore.DropExcept.
-func (r *Runner) DropExcept(keep ...string) (int, error) { return r.store().DropExcept(keep...) }
+// Keep lets Result.Tx outlive this Runner, with a note; see txStore.Keep.
+func (r *Runner) Keep(tx string, note []byte) error { return r.store().Keep(tx, note) }
+
+// Kept are the transactions that were kept; see txStore.Kept.
+func (r *Runner) Kept() (map[string][]byte, error) { return r.store().Kept() }

@@ -15,5 +15,8 @@ func (r *Runner) Drop(tx string) error { return txStore{}.Drop(tx) }
 // TxContent fails with an error that wraps errors.ErrUnsupported.
 func (r *Runner) TxContent(tx, path string) ([]byte, error) { return txStore{}.TxContent(tx, path) }
 
-// DropExcept finds nothing to drop.
-func (r *Runner) DropExcept(...string) (int, error) { return 0, nil }
+// Keep fails: no command runs here that could leave a transaction.
+func (r *Runner) Keep(string, []byte) error { return r.why() }
+
+// Kept finds none.
+func (r *Runner) Kept() (map[string][]byte, error) { return nil, nil }

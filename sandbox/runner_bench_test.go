@@ -4,9 +4,7 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -15,17 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// figure is one line of build/bench.json.
-type figure struct {
-	Name     string  `json:"name"`
-	Unit     string  `json:"unit"`
-	Ours     float64 `json:"ours"`
-	Peer     float64 `json:"peer"`
-	PeerName string  `json:"peer_name"`
-	Ratio    float64 `json:"ratio"`
-}
+	"sallyport/cmd/bench"
+)
 
 // contender starts `true` once and returns when it has ended.
 type contender struct {
@@ -146,23 +136,12 @@ func race(b *testing.B, list []contender, rounds, parallel int) map[string]float
 	return medians
 }
 
-// note adds the comparisons to the file that BENCH_JSON names, a line each.
+// note adds the comparisons to the rows of make bench.
 func note(b *testing.B, what string, m map[string]float64) {
 	b.Helper()
-	path := os.Getenv("BENCH_JSON")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(b, err)
-	defer f.Close()
 	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}, {"warm", "firejail"}, {"warm", "nsjail"}} {
-		peer, ok := m[pair[1]]
-		if !ok {
-			continue
+		if peer, ok := m[pair[1]]; ok {
+			bench.Row(b, pair[0]+" "+what, "ms", m[pair[0]], peer, pair[1])
 		}
-		require.NoError(b, json.NewEncoder(f).Encode(figure{
-			Name: pair[0] + " " + what, Unit: "ms", Ours: m[pair[0]], Peer: peer, PeerName: pair[1], Ratio: m[pair[0]] / peer,
-		}))
 	}
 }

@@ -38,8 +38,8 @@ type Runner struct {
 }
 
 // NewRunner prepares the state folder, which belongs to one Runner at a time:
-// what a dead one's commands wrote and nobody landed is removed. It starts no
-// process; the first command does.
+// what a dead one's commands wrote and nobody landed is removed, in the
+// background. It starts no process; the first command does.
 func NewRunner(o Options) (*Runner, error) {
 	if !filepath.IsAbs(o.State) {
 		return nil, fmt.Errorf("open the sandbox: the state folder %q is not an absolute path", o.State)
@@ -55,7 +55,8 @@ func NewRunner(o Options) (*Runner, error) {
 			return nil, fmt.Errorf("open the sandbox: %w", err)
 		}
 	}
-	if err := (txStore{filepath.Join(o.State, "tx")}).clear(); err != nil {
+	gone, err := (txStore{filepath.Join(o.State, "tx")}).forget()
+	if err != nil {
 		return nil, fmt.Errorf("open the sandbox: %w", err)
 	}
 	if o.CellBinary == "" {
@@ -84,6 +85,11 @@ func NewRunner(o Options) (*Runner, error) {
 		}
 		return gs, err
 	})
+	r.background(func() {
+		for _, dir := range gone {
+			_ = removeTree(dir) // what stays is removed at the next start
+		}
+	})
 	return r, nil
 }
 
@@ -101,14 +107,16 @@ func homeDir() string {
 func (r *Runner) Run(ctx context.Context, a Action, t Terms) (Result, error) {
 	var res Result
 	start := time.Now()
-	if err := r.files(ctx, a, t, &res); err != nil {
+	left, err := r.files(ctx, a, t, &res)
+	if err != nil {
 		return res, err
 	}
 	if a.Exec == nil {
 		res.Took = time.Since(start)
 		return res, nil
 	}
-	err := r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
+	t.Expect = left
+	err = r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
 	res.Took = time.Since(start)
 	return res, err
 }
@@ -142,7 +150,7 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		p.write, p.open = WriteNone, true
 	}
 	if c.layer != "" { // a ready cell's layer is older than the run
-		if err := r.store().begin(c.layer, workspace); err != nil {
+		if err := r.store().begin(c.layer, workspace, t.Expect); err != nil {
 			return err
 		}
 		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")

@@ -84,13 +84,29 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	p.spec.Env = env.list
 	p.name(t, fmt.Sprintf("%o", st.Mode), prints)
 	p.command = command{
-		run:   cell.Run{Argv: e.Args(), Env: env.list, Dir: filepath.Join(workspace, e.Dir)},
+		run: cell.Run{Argv: e.Args(), Env: env.list, Dir: filepath.Join(workspace, e.Dir),
+			Expect: beneath(workspace, t.Expect, v.Hidden)},
 		plain: len(e.Env) == 0, stdin: e.Stdin, limits: p.limits,
 	}
 	if len(e.Env) > 0 {
 		p.command.run.Env = assignments(env.vars, e.Env)
 	}
 	return p, nil
+}
+
+// beneath gives what is expected of the files that the cell shows, by their
+// absolute paths.
+func beneath(workspace string, expect map[string]string, hidden []string) map[string]string {
+	if len(expect) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(expect))
+	for p, sum := range expect {
+		if p = filepath.Join(workspace, p); !covered(p, hidden) {
+			out[p] = sum
+		}
+	}
+	return out
 }
 
 // environs is the cells' own environment, made once.

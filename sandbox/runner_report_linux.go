@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +14,13 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 	if o.exit.Error != "" {
 		return &Error{Kind: KindStart, Msg: o.exit.Error,
 			Remedy: "name a program that exists in the cell: the system's, the toolchains', or one in the workspace"}
+	}
+	if o.exit.Stale != "" {
+		rel, err := filepath.Rel(p.workspace, o.exit.Stale)
+		if err != nil {
+			rel = o.exit.Stale
+		}
+		return changedSince(rel)
 	}
 	res.Ran = true
 	res.Exit = o.exit.Code

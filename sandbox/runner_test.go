@@ -172,3 +172,21 @@ func TestCellsDieWithTheDaemon(t *testing.T) {
 	_ = daemon.Wait()
 	assert.Eventually(t, func() bool { return len(processes(t, "sleep\x0098764")) == 0 }, 10*time.Second, 5*time.Millisecond)
 }
+
+// What a dead daemon's commands wrote is nobody's: no id lands it, and it goes.
+func TestARunnerForgetsWhatADeadOneLeft(t *testing.T) {
+	t.Parallel()
+	state, id := t.TempDir(), "tx-0123456789ABCDEF"
+	left := filepath.Join(state, "tx", id, "upper", "deep")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(left, "a"), []byte("x"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(state, "tx", ".gone-by-an-earlier-start"), 0o700))
+	r, err := NewRunner(Options{State: state, CellBinary: cellBinary})
+	require.NoError(t, err)
+	_, err = r.Land(context.Background(), id)
+	require.Error(t, err)
+	require.NoError(t, r.Close())
+	rest, err := os.ReadDir(filepath.Join(state, "tx"))
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+}

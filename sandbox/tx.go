@@ -33,6 +33,15 @@ type txInfo struct {
 	// Began is the kernel's time in ns when the transaction was made. What
 	// changed in the workspace after it conflicts.
 	Began int64 `json:"began"`
+	// Held are the files that the layer took over before the command started: one
+	// that is still so is no change, whatever became of the workspace's.
+	Held map[string]heldFile `json:"held,omitempty"`
+}
+
+// heldFile is a file as the command found it.
+type heldFile struct {
+	SHA256 string `json:"sha256"`
+	Mode   uint32 `json:"mode"` // permission bits
 }
 
 // txSealed is what a transaction came to when its command had ended.
@@ -55,7 +64,7 @@ func (s txStore) create(workspace string) (id, upper, work string, err error) {
 		os.RemoveAll(dir)
 		return "", "", "", failure("begin a transaction over", workspace, err)
 	}
-	return id, upper, work, s.begin(id, workspace)
+	return id, upper, work, s.begin(id, workspace, nil)
 }
 
 // layOut makes the folders of a transaction. upper takes the workspace's mode,
@@ -81,26 +90,84 @@ func layOut(workspace, dir, upper, work string) error {
 	return os.Chmod(upper, os.FileMode(st.Mode&0o777))
 }
 
-// clear forgets every transaction.
-func (s txStore) clear() error {
+// forget makes every transaction that is not kept one that no id names, and lists
+// the folders that are left to be removed: what a command wrote can take long to
+// remove.
+func (s txStore) forget() (gone []string, err error) {
 	left, err := os.ReadDir(s.dir)
 	for _, d := range left {
-		err = errors.Join(err, removeTree(filepath.Join(s.dir, d.Name())))
+		if _, kept := s.note(d.Name()); kept {
+			continue
+		}
+		dir := filepath.Join(s.dir, d.Name())
+		if !strings.HasPrefix(d.Name(), ".gone-") {
+			to := filepath.Join(s.dir, ".gone-"+rand.Text())
+			if e := os.Rename(dir, to); e != nil {
+				err = errors.Join(err, e)
+				continue
+			}
+			dir = to
+		}
+		gone = append(gone, dir)
 	}
-	return err
+	return gone, err
+}
+
+// Keep gives a sealed transaction a note for whoever finds it: one with a note
+// outlives its Runner, until it lands or is dropped.
+func (s txStore) Keep(id string, note []byte) error {
+	if sealed, err := s.sealed(id); !txID.MatchString(id) || err != nil || sealed == nil {
+		return noTx(id)
+	}
+	if err := writeDurably(filepath.Join(s.dir, id, "note"), note); err != nil {
+		return failure("keep the transaction", id, err)
+	}
+	return nil
+}
+
+// Kept are the notes of the transactions that are kept, by id.
+func (s txStore) Kept() (map[string][]byte, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, failure("list the transactions in", s.dir, err)
+	}
+	out := map[string][]byte{}
+	for _, e := range entries {
+		if b, ok := s.note(e.Name()); ok {
+			out[e.Name()] = b
+		}
+	}
+	return out, nil
+}
+
+// note is what Keep left with a transaction.
+func (s txStore) note(id string) ([]byte, bool) {
+	if !txID.MatchString(id) {
+		return nil, false
+	}
+	b, err := os.ReadFile(filepath.Join(s.dir, id, "note"))
+	return b, err == nil
 }
 
 // begin notes what the transaction lies over and when it began: now, by the
-// clock that the kernel stamps files with.
-func (s txStore) begin(id, workspace string) error {
+// clock that the kernel stamps files with. held are the files that the command's
+// cell is told to hold.
+func (s txStore) begin(id, workspace string, held map[string]string) error {
 	p := filepath.Join(s.dir, id, "info")
 	var st unix.Stat_t
-	err := writeJSON(p, txInfo{Workspace: workspace})
+	info := txInfo{Workspace: workspace, Held: map[string]heldFile{}}
+	for path, sum := range held {
+		if unix.Stat(filepath.Join(workspace, path), &st) == nil {
+			info.Held[path] = heldFile{sum, st.Mode & 0o777}
+		}
+	}
+	err := writeJSON(p, info)
 	if err == nil {
 		err = unix.Stat(p, &st)
 	}
 	if err == nil {
-		err = writeJSON(p, txInfo{Workspace: workspace, Began: st.Ctim.Nano()})
+		info.Began = st.Ctim.Nano()
+		err = writeJSON(p, info)
 	}
 	if err != nil {
 		return failure("begin a transaction over", workspace, err)
@@ -116,7 +183,7 @@ func (s txStore) changes(id string) ([]Change, error) {
 		return nil, err
 	}
 	defer t.close()
-	d, err := diffLayer(t.upper, t.lower)
+	d, err := t.diff()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +205,7 @@ func (s txStore) Land(ctx context.Context, id string) ([]Change, error) {
 		return nil, err
 	}
 	defer t.close()
-	d, err := diffLayer(t.upper, t.lower)
+	d, err := t.diff()
 	if err != nil {
 		return nil, err
 	}
@@ -170,27 +237,6 @@ func (s txStore) Drop(id string) error {
 		return failure("drop the transaction", id, err)
 	}
 	return nil
-}
-
-// DropExcept forgets every transaction but those named, and says how many: for
-// the start of a daemon, when no command runs and what the last daemon left
-// unfinished is of no use.
-func (s txStore) DropExcept(keep ...string) (int, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, failure("list the transactions in", s.dir, err)
-	}
-	n := 0
-	for _, e := range entries {
-		if !txID.MatchString(e.Name()) || slices.Contains(keep, e.Name()) {
-			continue
-		}
-		if err := s.Drop(e.Name()); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }
 
 // TxContent gives the content a changed file has in the transaction, or the
@@ -228,6 +274,19 @@ func (s txStore) TxContent(id, path string) ([]byte, error) {
 type openTx struct {
 	info         txInfo
 	upper, lower *Workspace
+}
+
+// diff is what the command changed.
+func (t *openTx) diff() (*layerDiff, error) {
+	d, err := diffLayer(t.upper, t.lower)
+	if err != nil {
+		return nil, err
+	}
+	d.steps = slices.DeleteFunc(d.steps, func(s step) bool {
+		held, ok := t.info.Held[s.path]
+		return ok && s.is.kind == unix.S_IFREG && s.is.sum == held.SHA256 && s.is.mode == held.Mode
+	})
+	return d, nil
 }
 
 func (t *openTx) close() {
@@ -285,12 +344,17 @@ func noTx(id string) error {
 		Remedy: "run the command again; its changes landed, were dropped, or never were"}
 }
 
-// writeJSON writes a small file durably: whole or not at all.
+// writeJSON writes a small file durably.
 func writeJSON(p string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
+	return writeDurably(p, b)
+}
+
+// writeDurably writes a file whole or not at all.
+func writeDurably(p string, b []byte) error {
 	f, err := os.OpenFile(p+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

@@ -327,27 +327,45 @@ func TestTxContent(t *testing.T) {
 	}
 }
 
-func TestDropExcept(t *testing.T) {
+// What was kept is there for the next Runner; all else of the last one is gone.
+func TestKeptTransactions(t *testing.T) {
 	t.Parallel()
 	w, base := workspace(t, nil)
 	s := txStore{filepath.Join(base, "tx")}
-	n, err := s.DropExcept()
+	all, err := s.Kept()
 	require.NoError(t, err)
-	assert.Zero(t, n)
+	assert.Empty(t, all)
 	var ids []string
 	for range 3 {
 		id, upper, _, err := s.create(w.Root())
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(filepath.Join(upper, "shut", "in"), 0o755))
-		require.NoError(t, os.Chmod(filepath.Join(upper, "shut"), 0))
+		require.NoError(t, os.WriteFile(filepath.Join(upper, "made.txt"), []byte("x"), 0o644))
 		ids = append(ids, id)
 	}
-	n, err = s.DropExcept(ids[1])
+	wantKind(t, s.Keep(ids[0], []byte("early")), KindMissing) // what is not sealed can still change
+	_, err = s.changes(ids[1])
 	require.NoError(t, err)
-	assert.Equal(t, 2, n)
+	require.NoError(t, s.Keep(ids[1], []byte("a person is asked")))
+	require.NoError(t, os.Chmod(filepath.Join(s.dir, ids[0], "upper", "shut"), 0))
+
+	gone, err := s.forget()
+	require.NoError(t, err)
+	assert.Len(t, gone, 2)
+	all, err = s.Kept()
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]byte{ids[1]: []byte("a person is asked")}, all)
 	_, err = s.changes(ids[0])
 	wantKind(t, err, KindMissing)
-	require.NoError(t, s.Drop(ids[1]))
+	_, err = s.Land(context.Background(), ids[1])
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(w.Root(), "made.txt"))
+	all, err = s.Kept()
+	require.NoError(t, err)
+	assert.Empty(t, all, "landed is over")
+	for _, bad := range []string{"../tx", "", ids[1]} {
+		wantKind(t, s.Keep(bad, nil), KindMissing)
+	}
 }
 
 // BenchmarkLand seals and lands a thousand new files.

@@ -27,6 +27,9 @@ func (w *Workspace) list(ctx context.Context, op FileOp) (FileResult, error) {
 	t := tree{ctx: ctx, hidden: want.Hidden, depth: max(want.Depth, 1)}
 	t.visit = func(at found) error {
 		res.Total++
+		if res.Total <= want.Offset {
+			return nil
+		}
 		if len(res.Entries) >= maxEntries {
 			res.Cut = true
 			return nil
@@ -118,7 +121,8 @@ func (w *Workspace) glob(ctx context.Context, op FileOp) (FileResult, error) {
 	}
 	limit = min(limit, maxEntries)
 	res.Total, res.Skipped = len(res.Entries), t.skipped
-	if res.Cut = res.Total > limit; res.Cut {
+	res.Entries = res.Entries[min(max(op.Glob.Offset, 0), res.Total):]
+	if res.Cut = len(res.Entries) > limit; res.Cut {
 		res.Entries = res.Entries[:limit]
 	}
 	return res, nil

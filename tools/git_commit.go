@@ -18,7 +18,7 @@ func gitCommit() Tool {
 		Title: "Git commit",
 		Description: `Commits what is staged. Tier L2. ` + pendingNote + `
 
-paths commits exactly these tracked files as they are now, all: true every change of tracked files; new files must be staged with git_add first. Hooks do not run and the commit is not signed; the author is the repository's user.name and user.email. Nothing is pushed.`,
+paths commits exactly these tracked files as they are now, all: true every change of tracked files; new files must be staged with git_add first. Hooks do not run and the commit is not signed; the author is the repository's user.name and user.email. A last line, Sallyport-Call, names the call. Nothing is pushed.`,
 	}, `{
 		"type": "object", "additionalProperties": false, "required": ["message"],
 		"properties": {
@@ -33,7 +33,7 @@ func planGitCommit(a gitCommitArgs, p Place) (sandbox.Action, error) {
 	if a.All && len(a.Paths) > 0 {
 		return sandbox.Action{}, invalid("arguments of git_commit: paths and all do not go together", "give one of them")
 	}
-	args := []string{"commit", "--no-verify", "--no-gpg-sign", "--no-edit", "--message=" + a.Message}
+	args := []string{"commit", "--no-verify", "--no-gpg-sign", "--no-edit", "--message=" + p.Mark.sign(a.Message)}
 	if a.All {
 		args = append(args, "--all")
 	}

@@ -8,6 +8,7 @@ import (
 
 type gitLogArgs struct {
 	Limit int    `json:"limit"`
+	Skip  int    `json:"offset"`
 	Ref   string `json:"ref"`
 	Path  string `json:"path"`
 }
@@ -24,6 +25,7 @@ limit is 20 when not given; ref starts at a commit, branch or range ("v1.2..HEAD
 		"type": "object", "additionalProperties": false,
 		"properties": {
 			"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Most commits to show; 20 when not given"},
+			"offset": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "Commits to skip first, to see the next ones"},
 			"ref": {`+refSchema+`, "description": "Where to start, such as \"main\" or \"v1.2..HEAD\"; HEAD when not given"},
 			"path": {"type": "string", "description": "Only commits that touch this file or directory"}
 		}
@@ -35,7 +37,7 @@ func planGitLog(a gitLogArgs, p Place) (sandbox.Action, error) {
 		a.Limit = 20
 	}
 	args := []string{"log", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", fmt.Sprintf("--max-count=%d", a.Limit),
-		"--date=iso-strict", "--format=%h %ad %an%n    %s", "--end-of-options"}
+		fmt.Sprintf("--skip=%d", a.Skip), "--date=iso-strict", "--format=%h %ad %an%n    %s", "--end-of-options"}
 	if a.Ref != "" {
 		args = append(args, a.Ref)
 	}

@@ -10,6 +10,7 @@ type globArgs struct {
 	Pattern string `json:"pattern"`
 	Path    string `json:"path"`
 	Limit   int    `json:"limit"`
+	Offset  int    `json:"offset"`
 }
 
 func glob() Tool {
@@ -25,13 +26,14 @@ Patterns know *, **, ?, [abc] and {a,b}: "src/**/*.ts", "**/*_test.go", "*.{yml,
 		"properties": {
 			"pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "Pattern, such as \"**/*.go\""},
 			"path": {"type": "string", "description": "Directory to look in, relative to the workspace; the workspace itself when not given"},
-			"limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "Most files to return; 100 when not given"}
+			"limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "Most files to return; 100 when not given"},
+			"offset": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "Files to skip first, to see the next ones"}
 		}
 	}`, planGlob, answerGlob)
 }
 
 func planGlob(a globArgs, p Place) (sandbox.Action, error) {
-	return fileAction(p, sandbox.FileOp{Op: sandbox.OpGlob, Path: p.rel(a.Path), Glob: &sandbox.Glob{Pattern: a.Pattern, Limit: a.Limit}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpGlob, Path: p.rel(a.Path), Glob: &sandbox.Glob{Pattern: a.Pattern, Limit: a.Limit, Offset: a.Offset}})
 }
 
 func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {
@@ -40,6 +42,9 @@ func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {
 	if r.Total == 0 {
 		return Answer{Text: fmt.Sprintf("No files match %q in %s.", a.Pattern, shown(r.Path)) + skippedNote(r.Skipped), Data: data}
 	}
+	if len(r.Entries) == 0 {
+		return noneAt(a.Offset, plural(r.Total, "file"), data)
+	}
 	var p page
 	for _, e := range r.Entries {
 		if !p.add(shown(e.Path)) {
@@ -47,8 +52,8 @@ func answerGlob(a globArgs, act sandbox.Action, res sandbox.Result) Answer {
 		}
 	}
 	text := p.String()
-	if rest := r.Total - p.n; rest > 0 {
-		text += fmt.Sprintf("\n… cut: %s; use a narrower pattern or a larger limit", plural(rest, "more file"))
+	if next := a.Offset + p.n; next < r.Total {
+		text += fmt.Sprintf("\n… cut: %s; continue with offset=%d, or use a narrower pattern", plural(r.Total-next, "more file"), next)
 	}
 	return Answer{Text: text + skippedNote(r.Skipped), Data: data}
 }

@@ -10,6 +10,7 @@ type listDirectoryArgs struct {
 	Path   string `json:"path"`
 	Depth  int    `json:"depth"`
 	Hidden bool   `json:"hidden"`
+	Offset int    `json:"offset"`
 }
 
 func listDirectory() Tool {
@@ -25,13 +26,14 @@ A directory ends in "/", a symbolic link in "@", a file shows its size. What .gi
 		"properties": {
 			"path": {"type": "string", "description": "Directory, relative to the workspace; the workspace itself when not given"},
 			"depth": {"type": "integer", "minimum": 1, "maximum": 20, "description": "Levels to show; 1 when not given"},
-			"hidden": {"type": "boolean", "description": "Also list what .gitignore leaves out"}
+			"hidden": {"type": "boolean", "description": "Also list what .gitignore leaves out"},
+			"offset": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "Entries to skip first, to see the next ones"}
 		}
 	}`, planListDirectory, answerListDirectory)
 }
 
 func planListDirectory(a listDirectoryArgs, p Place) (sandbox.Action, error) {
-	return fileAction(p, sandbox.FileOp{Op: sandbox.OpList, Path: p.rel(a.Path), List: &sandbox.List{Depth: a.Depth, Hidden: a.Hidden}})
+	return fileAction(p, sandbox.FileOp{Op: sandbox.OpList, Path: p.rel(a.Path), List: &sandbox.List{Depth: a.Depth, Hidden: a.Hidden, Offset: a.Offset}})
 }
 
 type entriesData struct {
@@ -47,6 +49,9 @@ func answerListDirectory(a listDirectoryArgs, act sandbox.Action, res sandbox.Re
 	if r.Total == 0 {
 		return Answer{Text: shown(r.Path) + " is empty" + map[bool]string{true: ".", false: " (or holds only ignored files; pass hidden: true to see them)."}[a.Hidden], Data: data}
 	}
+	if len(r.Entries) == 0 {
+		return noneAt(a.Offset, plural(r.Total, "entry"), data)
+	}
 	var p page
 	for _, e := range r.Entries {
 		if !p.add(entryLine(e)) {
@@ -54,10 +59,15 @@ func answerListDirectory(a listDirectoryArgs, act sandbox.Action, res sandbox.Re
 		}
 	}
 	text := p.String()
-	if rest := r.Total - p.n; rest > 0 {
-		text += fmt.Sprintf("\n… cut: %s; list a subdirectory or a smaller depth", plural(rest, "more entry"))
+	if next := a.Offset + p.n; next < r.Total {
+		text += fmt.Sprintf("\n… cut: %s; continue with offset=%d, or list a subdirectory or a smaller depth", plural(r.Total-next, "more entry"), next)
 	}
 	return Answer{Text: text + skippedNote(r.Skipped), Data: data}
+}
+
+// noneAt answers an offset beyond the last of a list.
+func noneAt(offset int, all string, data any) Answer {
+	return Answer{Text: fmt.Sprintf("Nothing at offset %d; there are %s in all. Use a smaller offset.", offset, all), Data: data}
 }
 
 func entryLine(e sandbox.Entry) string {

@@ -43,6 +43,7 @@ type Place struct {
 	// are followed. With it a file operation is planned on the real file, which
 	// is then what policy judges; without it, on the path as it was asked.
 	Resolve func(rel string) (string, error)
+	Mark    Mark // of the call, for the commits it makes
 }
 
 func (p Place) has(rel string) bool { return p.Exists != nil && p.Exists(rel) }

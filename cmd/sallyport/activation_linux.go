@@ -58,9 +58,32 @@ func activated(path string) (*net.UnixListener, error) {
 // nameOf calls the process behind a socket by its pid, where it is a daemon of
 // ours; a socket that systemd holds has systemd behind it.
 func nameOf(pid int) string {
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err == nil && strings.TrimSuffix(filepath.Base(exe), " (deleted)") == "sallyport" {
+	if isDaemon(pid) {
 		return fmt.Sprintf("the daemon (pid %d)", pid)
 	}
 	return "the daemon (see `systemctl --user status sallyport`)"
+}
+
+// isDaemon reports whether a process runs this program.
+func isDaemon(pid int) bool {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil && strings.TrimSuffix(filepath.Base(exe), " (deleted)") == "sallyport"
+}
+
+// holderOf is the daemon that has a file open, 0 for none.
+func holderOf(file string) int {
+	want, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return 0
+	}
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err != nil || to != want {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(fd, "/")[2]); err == nil && isDaemon(pid) {
+			return pid
+		}
+	}
+	return 0
 }

@@ -21,7 +21,7 @@ func newApprovals() *cobra.Command {
   sallyport approvals approve k7f3qd
   sallyport approvals deny k7f3qd use a feature branch`,
 	}
-	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny(), approvalsWatch())
+	cmd.AddCommand(approvalsList(), approvalsShow(), approvalsApprove(), approvalsDeny(), approvalsWatch(), approvalsSuggest())
 	return cmd
 }
 
@@ -54,9 +54,9 @@ func approvalsList() *cobra.Command {
 			for _, r := range list {
 				fmt.Fprintf(out, "%s  %s  %s  %s\n", say.bold(r.ID), say.verdict(string(r.State)), r.Tier,
 					approval.Visible(oneLine(r.Summary, 80)))
-				fmt.Fprintln(out, say.dim("        "+r.Agent+" in "+r.Workspace+until(r)))
+				fmt.Fprintln(out, say.dim("        "+r.Agent+" in "+r.Workspace+until(r)+inBatch(r)))
 			}
-			return nil
+			return hint(cmd, b)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also those that are decided")
@@ -71,78 +71,20 @@ func until(r approval.Request) string {
 	return ""
 }
 
+// inBatch names the batch that a waiting request is decided with.
+func inBatch(r approval.Request) string {
+	if r.Batch == "" || r.State != approval.StatePending {
+		return ""
+	}
+	return ", announced in " + r.Batch
+}
+
 func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
 	return s
-}
-
-func approvalsShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show exactly what a request would do", Args: cobra.ExactArgs(1),
-		Example: "  sallyport approvals show k7f3qd",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBackend(cmd, needDesk)
-			if err != nil {
-				return err
-			}
-			defer b.close()
-			var r approval.Request
-			if err := b.do(cmd.Context(), http.MethodGet, "/v1/approvals/"+args[0], nil, &r); err != nil {
-				return err
-			}
-			if wantsJSON(cmd) {
-				return printJSON(cmd.OutOrStdout(), r)
-			}
-			return approval.Render(cmd.OutOrStdout(), r, approval.RenderOptions{Color: bool(painter(cmd.OutOrStdout())), Now: time.Now(), Hints: true})
-		},
-	}
-}
-
-func approvalsApprove() *cobra.Command {
-	var session bool
-	cmd := &cobra.Command{
-		Use: "approve ID", Short: "Approve a request: the identical call may run once", Args: cobra.ExactArgs(1),
-		Example: "  sallyport approvals approve k7f3qd --session",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return decide(cmd, args[0], "approve", verdictIn{Session: session})
-		},
-	}
-	cmd.Flags().BoolVar(&session, "session", false, "also grant the same tool and rules for the rest of the session (never L3)")
-	return cmd
-}
-
-func approvalsDeny() *cobra.Command {
-	return &cobra.Command{
-		Use: "deny ID [ADVICE…]", Short: "Deny a request; the advice reaches the agent", Args: cobra.MinimumNArgs(1),
-		Example: "  sallyport approvals deny k7f3qd use a feature branch instead",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return decide(cmd, args[0], "deny", verdictIn{Note: strings.Join(args[1:], " ")})
-		},
-	}
-}
-
-func decide(cmd *cobra.Command, id, how string, in verdictIn) error {
-	b, err := openBackend(cmd, needDesk)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	var r approval.Request
-	if err := b.do(cmd.Context(), http.MethodPost, "/v1/approvals/"+id+"/"+how, in, &r); err != nil {
-		return err
-	}
-	if wantsJSON(cmd) {
-		return printJSON(cmd.OutOrStdout(), r)
-	}
-	out, say := cmd.OutOrStdout(), painter(cmd.OutOrStdout())
-	fmt.Fprintf(out, "%s %s: %s\n", r.ID, say.verdict(string(r.State)), approval.Visible(oneLine(r.Summary, 80)))
-	if r.State == approval.StateApproved {
-		fmt.Fprintln(out, say.dim("the agent's identical call runs once, until "+r.Expires.Local().Format("15:04:05")))
-	}
-	return nil
 }
 
 func newGrants() *cobra.Command {

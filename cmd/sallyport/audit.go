@@ -24,8 +24,8 @@ func newAudit() *cobra.Command {
   sallyport audit verify`,
 	}
 	cmd.AddCommand(
-		auditList(), auditShow(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
-		auditBackup(), auditRetire(), auditHold(), auditHash(),
+		auditList(), auditShow(), auditBlame(), auditTail(), auditStats(), auditVerify(), auditProve(), auditReplay(), auditExport(),
+		auditBackup(), auditRetire(), auditCompact(), auditHold(), auditHash(), auditUnseal(),
 	)
 	return cmd
 }
@@ -209,7 +209,7 @@ last anchored record could not be seen. Exit code 0 for both, 4 tampered, 5 trun
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&anchor, "anchor", "", "file with signed checkpoints kept outside the log, beside the configured anchor_file")
+	cmd.Flags().StringVar(&anchor, "anchor", "", "file with signed checkpoints kept outside the log (an anchor file, the text of a system log, of journalctl -o cat or of git log -p), beside the configured anchors")
 	return cmd
 }
 
@@ -224,7 +224,7 @@ func printReport(cmd *cobra.Command, r audit.Report) {
 		if r.AnchoredThrough >= 0 {
 			since = fmt.Sprintf("not anchored after record %d", r.AnchoredThrough)
 		}
-		fmt.Fprintln(out, say.dim(since+": set anchor_file (docs/config.md) so that a rollback of the whole folder shows too"))
+		fmt.Fprintln(out, say.dim(since+": set anchor_file or audit.anchors (docs/config.md) so that a rollback of the whole folder shows too"))
 	default:
 		fmt.Fprintf(out, "%s: %d records\n", say.red(string(r.Status)), r.Records)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/policy/approval"
 )
 
@@ -48,6 +49,15 @@ func moreLogRoutes(m *http.ServeMux, log *audit.Reader) {
 		proof, err := log.Prove(audit.Seq(n))
 		answer(w, proof, err)
 	})
+	m.HandleFunc("GET /v1/audit/sealed/{seq}", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+		if err != nil {
+			answer(w, nil, fmt.Errorf("%q is not the number of a record", r.PathValue("seq")))
+			return
+		}
+		sealed, err := log.SealedArgs(audit.Seq(n))
+		answer(w, map[string][]byte{"sealed": sealed}, err)
+	})
 	m.HandleFunc("POST /v1/audit/backup", func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ To string }
 		if read(w, r, &in) {
@@ -71,6 +81,10 @@ func liveLogRoutes(m *http.ServeMux, log *audit.Log) {
 	m.HandleFunc("POST /v1/audit/retire", func(w http.ResponseWriter, r *http.Request) {
 		n, err := log.Retire(r.Context())
 		answer(w, map[string]int{"segments": n}, err)
+	})
+	m.HandleFunc("POST /v1/audit/compact", func(w http.ResponseWriter, r *http.Request) {
+		done, err := log.Compact(r.Context())
+		answer(w, done, err)
 	})
 	m.HandleFunc("POST /v1/audit/holds", func(w http.ResponseWriter, r *http.Request) {
 		var h audit.Hold
@@ -177,51 +191,6 @@ func copyTo(out io.Writer, file string, in io.Reader) error {
 	return nil
 }
 
-func auditReplay() *cobra.Command {
-	var cast, policyDir, failOn string
-	cmd := &cobra.Command{
-		Use: "replay SESSION", Short: "Play a session again, step by step, or judge it by another policy", Args: cobra.ExactArgs(1),
-		Long: `Show what happened in a session, step by step. With --cast the session is also written as an asciicast.
-With --policy every recorded call is judged again from its recorded facts by another policy layer, and each is the same,
-loosened, tightened or, where a fact was redacted, indeterminate. Nothing runs.`,
-		Example: "  sallyport audit replay cc-1f2e\n  sallyport audit replay cc-1f2e --policy ./policy --fail-on loosened",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBackend(cmd, needLog)
-			if err != nil {
-				return err
-			}
-			defer b.close()
-			var steps []audit.Step
-			if err := b.do(cmd.Context(), http.MethodGet, "/v1/audit/sessions/"+args[0], nil, &steps); err != nil {
-				return err
-			}
-			if len(steps) == 0 {
-				return fmt.Errorf("no session is called %s: `sallyport audit stats` lists them", args[0])
-			}
-			if policyDir != "" {
-				return rejudge(cmd, steps, policyDir, failOn)
-			}
-			if cast != "" {
-				f, err := os.Create(cast)
-				if err != nil {
-					return fmt.Errorf("write the recording: %w", err)
-				}
-				if err := errors.Join(audit.Asciicast(f, steps, 0), f.Close()); err != nil {
-					return fmt.Errorf("write the recording: %w", err)
-				}
-			}
-			if wantsJSON(cmd) {
-				return printJSON(cmd.OutOrStdout(), steps)
-			}
-			return audit.Show(cmd.OutOrStdout(), steps)
-		},
-	}
-	cmd.Flags().StringVar(&cast, "cast", "", "also write the session as an asciicast to this file")
-	cmd.Flags().StringVar(&policyDir, "policy", "", "judge the recorded calls by this policy layer")
-	cmd.Flags().StringVar(&failOn, "fail-on", "", "exit 1 when a call is loosened (or tightened)")
-	return cmd
-}
-
 func auditProve() *cobra.Command {
 	return &cobra.Command{
 		Use: "prove N", Short: "Print a proof that a record is in the log, for a third party to check", Args: cobra.ExactArgs(1),
@@ -250,6 +219,7 @@ type auditStatistics struct {
 	ByStatus  map[string]int `json:"by_status"`
 	ByRule    map[string]int `json:"by_rule"` // of calls that were not simply allowed
 	Approvals map[string]int `json:"approvals"`
+	Push      []push.Status  `json:"push"` // how the systems stand that records are pushed to
 }
 
 func auditStats() *cobra.Command {
@@ -260,7 +230,15 @@ func auditStats() *cobra.Command {
 				Sessions: map[string]int{}, ByTool: map[string]int{}, ByTier: map[string]int{}, ByStatus: map[string]int{},
 				ByRule: map[string]int{}, Approvals: map[string]int{},
 			}
-			if err := eachRecord(cmd, audit.Filter{}, s.count); err != nil {
+			b, err := openBackend(cmd, needLog)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			if err := b.records(cmd.Context(), audit.Filter{}, s.count); err != nil {
+				return err
+			}
+			if err := b.do(cmd.Context(), http.MethodGet, "/v1/audit/push", nil, &s.Push); err != nil {
 				return err
 			}
 			if wantsJSON(cmd) {
@@ -277,6 +255,7 @@ func auditStats() *cobra.Command {
 					fmt.Fprintf(out, "  %6d  %s\n", t.m[k], approval.Visible(k))
 				}
 			}
+			printPush(out, s.Push)
 			return nil
 		},
 	}
@@ -318,6 +297,32 @@ func auditRetire() *cobra.Command {
 		Example: "  sallyport audit retire",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return postAudit(cmd, needDaemon, "/v1/audit/retire", nil, "done; legal holds and newer segments stay")
+		},
+	}
+}
+
+func auditCompact() *cobra.Command {
+	return &cobra.Command{
+		Use: "compact", Short: "Make the files of full segments smaller; no record changes", Args: cobra.NoArgs,
+		Long: `Give back what bbolt keeps free in full segments. The log does this by itself whenever a segment is
+full; the command is for those that were full before it did. Each new file is compared with the old
+one entry by entry, its digest is recorded, and only then does it take the old one's place.`,
+		Example: "  sallyport audit compact --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := openBackend(cmd, needDaemon)
+			if err != nil {
+				return err
+			}
+			defer b.close()
+			var c audit.Compaction
+			if err := b.do(cmd.Context(), http.MethodPost, "/v1/audit/compact", nil, &c); err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd.OutOrStdout(), c)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d segments became smaller: %d bytes, and %d before\n", c.Segments, c.After, c.Before)
+			return nil
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/audit"
+	"sallyport/policy/approval"
 )
 
 // backend is the control API as a command sees it: the daemon's where one
@@ -48,6 +50,8 @@ func openBackend(cmd *cobra.Command, n need) (*backend, error) {
 	if c, err := dial(p.controlSock()); err == nil {
 		c.Close()
 		return remote(p), nil
+	} else if errors.Is(err, syscall.EAGAIN) {
+		return nil, tooMany(p)
 	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("reach the daemon: %w", err)
 	}
@@ -55,7 +59,7 @@ func openBackend(cmd *cobra.Command, n need) (*backend, error) {
 }
 
 func remote(p place) *backend {
-	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(p.controlSock()) }}
+	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return attend(p, p.controlSock()) }}
 	return &backend{client: &http.Client{Transport: t}, close: t.CloseIdleConnections}
 }
 
@@ -72,11 +76,16 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := audit.OpenReadOnly(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+		o, err := c.logOptions(nil)
+		if err != nil {
+			return nil, err
+		}
+		r, err := audit.OpenReadOnly(p.log(), o)
 		if err != nil {
 			return nil, fmt.Errorf("open the audit log: %w", err)
 		}
-		logRoutes(m, r)
+		logRoutes(m, r, localAnchors(c))
+		localPushRoutes(m, p, c, r)
 	case needDesk:
 		c, log, err := openLog(p)
 		if err != nil {
@@ -86,8 +95,18 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
-		deskRoutes(m, desk, personOf)
-		b.close = func() { shut(); _ = errors.Join(desk.Close(), log.Close()) }
+		set, err := openPresets(p, c.Preset)
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
+		person := func(r *http.Request) approval.Person { return c.holding(personOf(r)) }
+		deskRoutes(m, desk, person)
+		presetRoutes(m, p, set, desk, log, person)
+		files, err := openPendingFiles(p, c, desk, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, errors.Join(err, desk.Close(), log.Close())
+		}
+		b.close = func() { shut(); _ = errors.Join(files.syncAll(), desk.Close(), log.Close()) }
 	case needTokens:
 		done, err := localTokens(p, m)
 		if err != nil {
@@ -110,7 +129,11 @@ func openLog(p place) (config, *audit.Log, error) {
 	if err != nil {
 		return config{}, nil, err
 	}
-	log, err := audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile})
+	o, err := c.logOptions(nil)
+	if err != nil {
+		return c, nil, err
+	}
+	log, err := audit.Open(p.log(), o)
 	if err != nil {
 		return config{}, nil, fmt.Errorf("open the audit log: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type answered struct {
 	token string // in the arguments of this call and of no other
 	text  string
 	id    string // the daemon's call id, where the daemon answered
-	took  time.Duration
+	begun time.Time
+	ended time.Time
 }
 
 // chaosAgent calls until stop and once more, and keeps what it was told.
@@ -37,7 +39,7 @@ func chaosAgent(c *wire, n int, stop *atomic.Bool) []answered {
 		if i%4 == 0 {
 			line = call(i, "run_command", `{"command":"python3 -c 'print(\"`+token+`\")'"}`)
 		}
-		begun := time.Now()
+		a := answered{token: token, begun: time.Now()}
 		c.send(line)
 		var m struct {
 			ID     int `json:"id"`
@@ -51,7 +53,7 @@ func chaosAgent(c *wire, n int, stop *atomic.Bool) []answered {
 			c.t.Errorf("agent %d asked %d and was told %s", n, i, got)
 			return all
 		}
-		a := answered{token: token, text: m.Result.Content[0].Text, took: time.Since(begun)}
+		a.ended, a.text = time.Now(), m.Result.Content[0].Text
 		a.id, _ = m.Result.Meta["sallyport/call"].(string)
 		all = append(all, a)
 	}
@@ -75,14 +77,17 @@ func TestChaos(t *testing.T) {
 		c := w.over(cmd)
 		wg.Go(func() { told[n] = chaosAgent(c, n, &stop) })
 	}
+	var killed []time.Time
+	b := remote(place{state: w.state})
+	defer b.close()
 	for range kills {
 		time.Sleep(time.Duration(200+rand.IntN(800)) * time.Millisecond)
 		pid := w.daemonPID()
+		killed = append(killed, time.Now())
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		waitFor(t, "another daemon serves", func() bool {
 			var s status
-			out, err := w.command("status", "--json").Output()
-			return err == nil && json.Unmarshal(out, &s) == nil && s.Serving && s.PID != pid
+			return b.do(t.Context(), http.MethodGet, "/v1/status", nil, &s) == nil && s.PID != pid
 		})
 	}
 	stop.Store(true)
@@ -98,23 +103,43 @@ func TestChaos(t *testing.T) {
 		}
 		calls[tokens[r.Call]] = append(calls[tokens[r.Call]], r)
 	}
-	var pauses []time.Duration
-	cut := 0
+	var pauses, works []time.Duration
 	for n, all := range told {
 		require.NotEmpty(t, all, "agent %d", n)
 		assert.NotContains(t, all[len(all)-1].text, "ended while this was in flight", "agent %d did not recover", n)
 		for _, a := range all {
 			checkTold(t, a, calls[a.token])
-			if strings.Contains(a.text, "ended while this was in flight") {
-				cut++
-				pauses = append(pauses, a.took)
-			}
+		}
+		for _, at := range killed {
+			first, back := pausesOf(all, at)
+			pauses, works = append(pauses, first...), append(works, back...)
 		}
 	}
-	slices.Sort(pauses)
-	if cut > 0 {
-		t.Logf("%d kills, %d calls cut off; pause p50 %v, p99 %v", kills, cut, pauses[cut/2], pauses[cut*99/100])
+	t.Logf("%d kills: %s until the call in flight is answered, %s until the new daemon answers a call", kills, spread(pauses), spread(works))
+}
+
+// pausesOf is how long after a kill an agent got the answer to its call in
+// flight, and how long after it the next answer of a daemon.
+func pausesOf(all []answered, at time.Time) (first, back []time.Duration) {
+	for _, a := range all {
+		switch {
+		case a.ended.Before(at):
+		case a.id != "":
+			return first, append(back, a.ended.Sub(at))
+		case len(first) == 0 && a.begun.Before(at):
+			first = append(first, a.ended.Sub(at))
+		}
 	}
+	return first, nil
+}
+
+func spread(of []time.Duration) string {
+	if len(of) == 0 {
+		return "nothing"
+	}
+	slices.Sort(of)
+	at := func(q int) time.Duration { return of[(len(of)-1)*q/100].Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p99 %v, most %v of %d", at(50), at(99), at(100), len(of))
 }
 
 func tokenOf(r audit.Record) string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,11 +17,13 @@ import (
 )
 
 // page is the web page of the desk. It listens on a loopback port of its own
-// from the first time that somebody asks for a link.
+// from the first time that somebody asks for a link, unless it is served where
+// agents call, under console.url.
 type page struct {
 	d *daemon
 
 	mu     sync.Mutex
+	public *console.Console // at console.url
 	web    *console.Console
 	server *http.Server
 	base   string // "http://127.0.0.1:PORT"
@@ -29,6 +33,10 @@ type page struct {
 func (p *page) link(who approval.Person) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.public != nil {
+		path, err := p.public.Link(who)
+		return strings.TrimSuffix(p.d.config.Console.URL, console.DefaultPrefix) + path, err
+	}
 	if p.server == nil {
 		if err := p.open(); err != nil {
 			return "", err
@@ -39,6 +47,25 @@ func (p *page) link(who approval.Person) (string, error) {
 		return "", err
 	}
 	return p.base + path, nil
+}
+
+// publish is the page for console.url, nil without one.
+func (p *page) publish() (http.Handler, error) {
+	if p.d.config.Console.URL == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(p.d.config.Console.URL)
+	if err != nil {
+		return nil, fmt.Errorf("serve the console: %w", err)
+	}
+	web, err := console.New(console.Options{Desk: p.d.desk, Hosts: []string{u.Hostname()}, Secure: u.Scheme == "https"})
+	if err != nil {
+		return nil, fmt.Errorf("serve the console: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.public = web
+	return web, nil
 }
 
 func (p *page) open() error {
@@ -86,8 +113,8 @@ func (p *page) postLink(w http.ResponseWriter, r *http.Request) {
 func newConsole() *cobra.Command {
 	return &cobra.Command{
 		Use: "console", Short: "Print a one-time link to the approvals page in the browser", Args: cobra.NoArgs,
-		Long: `Print a link that opens the approvals page on this machine. It works once, for two minutes; the
-page itself listens on loopback only.`,
+		Long: `Print a link that opens the approvals page. It works once, for two minutes. The page listens on
+loopback only, unless console.url of the configuration has it served at http.listen.`,
 		Example: "  sallyport console",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := openBackend(cmd, needDaemon)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,10 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
-	logRoutes(m, &d.log.Reader)
+	presetRoutes(m, d.place, d.presets, d.desk, d.log, d.personOf)
+	logRoutes(m, &d.log.Reader, d.keptAnchors)
 	liveLogRoutes(m, d.log)
+	m.HandleFunc("GET /v1/audit/push", func(w http.ResponseWriter, _ *http.Request) { answer(w, d.pusher.Status(), nil) })
 	tokenRoutes(m, d.place, d.tokens, d.log)
 	return m
 }
@@ -46,6 +49,14 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 	m.HandleFunc("GET /v1/approvals/{id}", func(w http.ResponseWriter, r *http.Request) {
 		req, err := desk.Get(r.PathValue("id"))
 		answer(w, req, err)
+	})
+	m.HandleFunc("GET /v1/suggestions", func(w http.ResponseWriter, _ *http.Request) {
+		list, err := desk.Suggest()
+		answer(w, list, err)
+	})
+	m.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, r *http.Request) {
+		batch, err := desk.Batch(r.PathValue("id"))
+		answer(w, batch, err)
 	})
 	m.HandleFunc("POST /v1/approvals/{id}/approve", func(w http.ResponseWriter, r *http.Request) {
 		var in verdictIn
@@ -64,7 +75,7 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 		if !read(w, r, &in) {
 			return
 		}
-		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note)
+		req, err := desk.Deny(r.PathValue("id"), personOf(r), in.Note, in.Shown)
 		answer(w, req, err)
 	})
 	m.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {
@@ -105,8 +116,9 @@ type verdictIn struct {
 	Shown   string `json:"shown"`   // Request.Shown as the person saw it
 }
 
-// logRoutes are the routes that need the log, read-only.
-func logRoutes(m *http.ServeMux, log *audit.Reader) {
+// logRoutes are the routes that need the log, read-only. anchors reads the
+// checkpoints that the configured anchors have.
+func logRoutes(m *http.ServeMux, log *audit.Reader, anchors func(context.Context) ([][]byte, error)) {
 	m.HandleFunc("POST /v1/audit/records", func(w http.ResponseWriter, r *http.Request) {
 		var f audit.Filter
 		if !read(w, r, &f) {
@@ -128,15 +140,15 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 		answer(w, rec, err)
 	})
 	m.HandleFunc("GET /v1/audit/verify", func(w http.ResponseWriter, r *http.Request) {
-		var o audit.VerifyOptions
-		if file := r.URL.Query().Get("anchor"); file != "" {
-			anchor, err := os.ReadFile(file)
-			if err != nil {
-				answer(w, nil, fmt.Errorf("read the anchor: %w", err))
-				return
-			}
-			o.Anchors = [][]byte{anchor}
+		kept, err := anchors(r.Context())
+		if file := r.URL.Query().Get("anchor"); file != "" && err == nil {
+			kept, err = anchorsIn(file, kept)
 		}
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		o := audit.VerifyOptions{Anchors: kept}
 		rep, err := log.Verify(r.Context(), o)
 		answer(w, rep, err)
 	})
@@ -147,6 +159,20 @@ func logRoutes(m *http.ServeMux, log *audit.Reader) {
 			answer(w, map[string]string{"redacted_as": log.Redact(in.Value), "digest": log.Digest([]byte(in.Value))}, nil)
 		}
 	})
+}
+
+// anchorsIn adds the checkpoints in a file: the text of an anchor, a journal or a
+// system log, or one checkpoint alone.
+func anchorsIn(file string, to [][]byte) ([][]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the anchor: %w", err)
+	}
+	found, err := audit.ReadAnchors(bytes.NewReader(text))
+	if err == nil && len(found) == 0 {
+		found = [][]byte{text}
+	}
+	return append(to, found...), err
 }
 
 // status is what `sallyport status` shows.
@@ -162,25 +188,35 @@ type status struct {
 	Policy   string `json:"policy_error,omitempty"` // why the last reload was refused
 }
 
-func (d *daemon) getStatus(w http.ResponseWriter, _ *http.Request) {
+func (d *daemon) getStatus(w http.ResponseWriter, r *http.Request) {
 	open, err := d.desk.List(approval.Filter{States: []approval.State{approval.StatePending}})
 	s := status{
 		Serving: true, Version: version, PID: os.Getpid(), State: d.place.state, Sessions: d.mcp.Sessions(),
-		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0, Revision: d.judges.base.engine.Revision(),
+		Pending: len(open), Frozen: len(d.desk.Freezes()) > 0,
 	}
-	if e := d.judges.base.engine.LastError(); e != nil {
-		s.Policy = e.Error()
+	bad := d.judges.ready(r.Context())
+	if bad == nil {
+		s.Revision, bad = d.judges.base.engine.Revision(), d.judges.base.engine.LastError()
+	}
+	if bad != nil {
+		s.Policy = bad.Error()
 	}
 	answer(w, s, err)
 }
 
 func (d *daemon) postStop(w http.ResponseWriter, _ *http.Request) {
 	answer(w, status{PID: os.Getpid(), Version: version, State: d.place.state}, nil)
-	time.AfterFunc(50*time.Millisecond, d.stop) // the answer leaves first
+	time.AfterFunc(50*time.Millisecond, func() { d.stop(errors.New("a person stopped it")) }) // the answer leaves first
 }
 
 func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
-	answer(w, examine(r.Context(), d.runner, d.judges.base.engine.LastError()), nil)
+	bad := d.judges.ready(r.Context())
+	if bad == nil {
+		bad = d.judges.base.engine.LastError()
+	}
+	c := examine(r.Context(), d.runner, bad)
+	c.Problems = append(c.Problems, pushProblems(d.pusher.Status())...)
+	answer(w, c, nil)
 }
 
 func (d *daemon) postEval(w http.ResponseWriter, r *http.Request) {
@@ -248,7 +284,7 @@ func withUnixPeer(ctx context.Context, c net.Conn) context.Context {
 // for it, a process that an agent's host started speaks for that agent's session
 // and decides nothing of it.
 func (d *daemon) personOf(r *http.Request) approval.Person {
-	who := personOf(r)
+	who := d.config.holding(personOf(r))
 	p, ok := r.Context().Value(unixPeerKey{}).(peer)
 	if d.config.Approvers != "other-process" || !ok {
 		return who

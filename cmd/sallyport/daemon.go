@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sallyport/audit"
+	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
 	"sallyport/policy"
@@ -36,15 +37,25 @@ type daemon struct {
 	config config
 	logger *slog.Logger
 
+	helloTime time.Duration // that a client has to say who it is
+
 	log      *audit.Log
+	pusher   *push.Pusher
 	desk     *approval.Desk
+	files    *pendingFiles // of what waits
 	judges   *judges
-	limits   *limits.Limiter
+	limits   counting
 	page     page
 	webhooks *webhook.Hook // nil where none is configured
 	runner   *sandbox.Runner
 	mcp      *mcpserver.Server
 	tokens   *identity.Store
+	presets  *presets
+	sessions *sessions
+
+	levelMu sync.Mutex
+	level   sandbox.Level // of the last probe
+	levelAt time.Time
 
 	telemetry *telemetry
 
@@ -53,7 +64,9 @@ type daemon struct {
 
 	used atomic.Int64 // unix nanoseconds of the last use, for the idle exit
 	busy sync.WaitGroup
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
+
+	loading sync.WaitGroup // of the policy
 }
 
 // openDaemon opens every store. The log comes first: its lock elects the one
@@ -66,17 +79,20 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	d := &daemon{place: p, config: c, logger: logger, hosts: map[string]int{}}
+	d := &daemon{place: p, config: c, logger: logger, helloTime: 10 * time.Second, hosts: map[string]int{}, sessions: newSessions()}
 	d.page.d = d
 	defer func() {
 		if err != nil {
 			d.close()
 		}
 	}()
-	if d.log, err = audit.Open(p.log(), audit.Options{AnchorFile: c.AnchorFile, Secrets: secretsOf(os.Environ()), Logger: logger}); err != nil {
-		return nil, fmt.Errorf("open the audit log: %w", err)
+	if err := d.openLog(); err != nil {
+		return nil, err
 	}
 	if d.desk, err = openDesk(p, c, d.log); err != nil {
+		return nil, err
+	}
+	if d.files, err = openPendingFiles(p, c, d.desk, logger); err != nil {
 		return nil, err
 	}
 	if d.webhooks, err = d.newWebhooks(); err != nil {
@@ -85,29 +101,49 @@ func openDaemon(ctx context.Context, p place, logger *slog.Logger) (_ *daemon, e
 	if d.tokens, err = identity.Open(p.tokens()); err != nil {
 		return nil, err
 	}
-	if d.judges, err = newJudges(ctx, p, c, authorIn(d.log)); err != nil {
+	if d.presets, err = openPresets(p, c.Preset); err != nil {
 		return nil, err
 	}
+	if d.judges, err = openJudges(p, c, authorIn(d.log)); err != nil {
+		return nil, err
+	}
+	d.loadPolicy(ctx)
 	if d.runner, err = sandbox.NewRunner(sandbox.Options{State: p.state, MinLevel: c.MinLevel}); err != nil {
 		return nil, fmt.Errorf("prepare the sandbox: %w", err)
 	}
 	if d.telemetry, err = openTelemetry(ctx, c.Telemetry); err != nil {
 		return nil, err
 	}
-	d.limits = limits.New(d.judges.base.engine.Data().Limits)
+	if err := d.expectSessions(); err != nil {
+		return nil, err
+	}
 	d.mcp = mcpserver.New(mcpserver.Options{
-		Version: version, Gate: d.judges, Desk: d.desk, Runner: d.runner, Log: d.log,
-		Limits: d.limits, Now: time.Now, ID: newID, Logger: logger,
+		Version: version, Ready: d.judges.ready, Gate: d.judges, Desk: filedDesk{d.desk, d.files}, Runner: d.runner, Log: d.log,
+		PageSize: d.config.PageSize, Limits: &d.limits, Now: time.Now, ID: newID, Logger: logger,
 		Traces: d.telemetry.traces, Metrics: d.telemetry.meters, Rules: d.rules, History: d.history, May: d.may,
+		Sessions: sessionsIn{d.log}, Preset: d.preset, About: d.about, Ended: d.sessionEnded, PendingFile: d.files.path,
+		HeldFor: c.sessionGrace() + time.Minute,
 	})
-	return d, d.event("policy.load", map[string]string{"revision": d.judges.base.engine.Revision()})
+	return d, nil
+}
+
+// counting is the limiter, made once the policy that configures it is loaded.
+type counting struct{ *limits.Limiter }
+
+// loadPolicy begins to load the policy, half of a daemon's start. Clients are
+// greeted in the meantime and told what became of the calls that a daemon before
+// this one left; their next calls wait for it.
+func (d *daemon) loadPolicy(ctx context.Context) {
+	d.loading.Go(func() {
+		d.judges.load(ctx, func(j *judge) { d.limits.Limiter = limits.New(j.engine.Data().Limits) })
+	})
 }
 
 // openDesk opens the approvals desk, whose every step is recorded before it
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user",
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user", Role: c.decidingRole(),
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
@@ -159,6 +195,7 @@ func (d *daemon) event(name string, detail any) error {
 
 // close closes what is open, in the opposite order.
 func (d *daemon) close() {
+	d.loading.Wait()
 	var errs []error
 	if d.telemetry != nil {
 		errs = append(errs, d.telemetry.close())
@@ -172,6 +209,9 @@ func (d *daemon) close() {
 	if d.desk != nil {
 		errs = append(errs, d.desk.Close())
 	}
+	if d.pusher != nil {
+		d.pusher.Close()
+	}
 	if d.log != nil {
 		errs = append(errs, d.log.Close())
 	}
@@ -183,8 +223,8 @@ func (d *daemon) close() {
 // serve answers on both sockets until ctx ends or, with idle > 0, until nobody
 // has used the daemon for that long.
 func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) error {
-	ctx, d.stop = context.WithCancel(ctx)
-	defer d.stop()
+	ctx, d.stop = context.WithCancelCause(ctx)
+	defer d.stop(nil)
 	agents, err := listen(d.place.agentSock())
 	if err != nil {
 		return err
@@ -198,12 +238,13 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 	if err != nil {
 		return err
 	}
-	control := &http.Server{Handler: d.touching(d.control()), ReadHeaderTimeout: 10 * time.Second, ConnContext: withUnixPeer}
+	control := networkBounds().server(d.touching(d.control()))
+	control.ConnContext = withUnixPeer
 	d.touch()
+	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
 	d.busy.Go(func() { d.accept(ctx, agents) })
 	d.busy.Go(func() { _ = control.Serve(people) })
-	d.judges.watch = func(e *rego.Engine) { d.busy.Go(func() { e.Watch(ctx, d.policyEdited) }) }
-	d.judges.watch(d.judges.base.engine)
+	d.busy.Go(func() { d.followPolicy(ctx) })
 	d.busy.Go(func() { d.followDesk(ctx) })
 	if d.webhooks != nil {
 		d.busy.Go(func() { d.runHook(ctx) })
@@ -222,12 +263,49 @@ func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) er
 		control.Close()
 	}
 	d.busy.Wait()
-	return d.event("stop", map[string]string{"why": context.Cause(ctx).Error()})
+	why := context.Cause(ctx)
+	err = d.event("stop", map[string]string{"why": why.Error()})
+	if f := (failed{}); errors.As(why, &f) {
+		return errors.Join(f.error, err)
+	}
+	return err
 }
 
-// may reports whether the policy data give an agent a tool.
+// failed is why the daemon could not go on; any other reason to end is orderly.
+type failed struct{ error }
+
+// may reports whether the policy data give an agent a tool. Without a policy every
+// call is refused, with the reason.
 func (d *daemon) may(agent, tool string) bool {
-	return d.judges.base.engine.Data().Agent(agent).Allows(tool)
+	return d.judges.ready(context.Background()) != nil || d.judges.base.engine.Data().Agent(agent).Allows(tool)
+}
+
+// farewellTime is how long a daemon without a policy tells so to whoever has
+// connected already: a client that it just hung up on would start another.
+const farewellTime = 500 * time.Millisecond
+
+// followPolicy records the policy that decides and follows its edits. Without one
+// the daemon ends.
+func (d *daemon) followPolicy(ctx context.Context) {
+	err := d.judges.ready(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		revision := d.judges.base.engine.Revision()
+		d.logger.Info("policy loaded", "revision", revision)
+		err = d.event("policy.load", map[string]string{"revision": revision})
+	}
+	if err != nil {
+		d.logger.Error("there is no policy to judge by: end", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(farewellTime):
+		}
+		d.stop(failed{err})
+		return
+	}
+	d.judges.watch(d.judges.base.engine)
 }
 
 // policyEdited records a policy edit that came into force, or was refused.
@@ -261,6 +339,10 @@ func (d *daemon) followDesk(ctx context.Context) {
 			if err := d.desk.Sweep(); err != nil {
 				d.logger.Error("sweep the approvals", "err", err)
 			}
+			d.files.tidy()
+			for _, session := range d.sessions.due(time.Now(), d.config.sessionGrace()) {
+				d.sessionEnded(session)
+			}
 		case e, ok := <-events:
 			if !ok { // fell behind, or the desk is closed
 				cancel()
@@ -268,7 +350,13 @@ func (d *daemon) followDesk(ctx context.Context) {
 					return
 				}
 				events, cancel = d.desk.Subscribe()
+				if err := d.files.syncAll(); err != nil {
+					d.logger.Error("keep the files of what waits", "err", err)
+				}
 				continue
+			}
+			if e.Request != nil {
+				d.files.sync(e.Request.ID)
 			}
 			if e.Kind == approval.Frozen && e.Scope != nil {
 				d.mcp.Interrupt(e.Scope.Agent)
@@ -298,7 +386,7 @@ func (d *daemon) watchIdle(ctx context.Context, idle time.Duration) {
 				d.touch()
 			} else if time.Since(time.Unix(0, d.used.Load())) >= idle {
 				d.logger.Info("nobody has used the daemon: exit", "idle", idle)
-				d.stop()
+				d.stop(fmt.Errorf("nobody has used it for %s", idle))
 			}
 		}
 	}
@@ -343,10 +431,10 @@ func (a agentConn) Gone() bool { return gone(a.UnixConn) }
 // agent greets one agent and serves it.
 func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 	a := agentConn{c, bufio.NewReaderSize(c, 64<<10)}
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(d.helloTime)); err != nil {
 		return err
 	}
-	p, err := d.greet(a)
+	p, err := d.greet(ctx, a)
 	if err != nil {
 		_ = writeLine(c, welcome{Error: err.Error(), Remedy: "see `sallyport doctor`"})
 		return err
@@ -358,6 +446,12 @@ func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
 		return err
 	}
 	defer d.host(p.Session, a)()
+	d.sessions.enter(p.Session)
+	defer func() {
+		if d.sessions.leave(p.Session, time.Now()) && ctx.Err() == nil { // a daemon that stops ends no session
+			d.sessionEnded(p.Session)
+		}
+	}()
 	return d.mcp.Serve(ctx, a, p)
 }
 
@@ -380,14 +474,19 @@ func (d *daemon) host(session string, a agentConn) func() {
 }
 
 // greet reads the hello and establishes who calls.
-func (d *daemon) greet(a agentConn) (*mcpserver.Peer, error) {
+func (d *daemon) greet(ctx context.Context, a agentConn) (*mcpserver.Peer, error) {
 	who, err := peerOf(a.UnixConn)
 	if err != nil {
 		return nil, err
 	}
 	var h hello
 	if err := readHello(a.in, &h); err != nil {
-		return nil, err
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	if !h.Again { // who comes back is told first what became of its calls
+		if err := d.judges.ready(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if h.Sallyport != helloVersion {
 		return nil, fmt.Errorf("the client speaks handshake %d and this daemon (version %s) speaks %d: restart the older of the two (`sallyport stop`)",
@@ -399,11 +498,11 @@ func (d *daemon) greet(a agentConn) (*mcpserver.Peer, error) {
 	}
 	session := h.Session
 	if session == "" {
-		session = "s-" + newID()
+		session = ownSession + newID()
 	}
 	return &mcpserver.Peer{
 		Agent: name(h.Agent), User: who.user, Session: name(session), Conn: newID(), Workspace: root,
-		Preset: d.config.Preset, MaxTier: policy.L3,
+		MaxTier: policy.L3,
 		Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client", "workspace": "client"},
 	}, nil
 }

@@ -19,6 +19,7 @@ type execResult struct {
 	Decision *mcpserver.Judged `json:"decision"`
 	Status   audit.Status      `json:"status"`
 	Approval string            `json:"approval,omitempty"`
+	Pending  string            `json:"pending_file,omitempty"` // of the request, for programs
 	Error    string            `json:"error,omitempty"`
 	mcpserver.Ran
 }
@@ -90,7 +91,7 @@ func execute(cmd *cobra.Command, p place, x execCall) error {
 		return &exit{exitSelf, err}
 	}
 	defer c.Close()
-	client, err := mcpserver.NewClient(ctx, c, "sallyport-exec", version)
+	client, err := mcpserver.NewClient(ctx, &attentive{c.UnixConn, c, p}, "sallyport-exec", version)
 	if err != nil {
 		return &exit{exitSelf, err}
 	}
@@ -107,7 +108,7 @@ func execute(cmd *cobra.Command, p place, x execCall) error {
 	}
 	code := exitCodeOf(s)
 	if wantsJSON(cmd) {
-		out := execResult{Decision: s.Decision, Status: s.Status, Approval: s.Approval, Ran: s.Ran}
+		out := execResult{Decision: s.Decision, Status: s.Status, Approval: s.Approval, Pending: s.PendingFile, Ran: s.Ran}
 		if s.Failure != nil {
 			out.Error = s.Failure.Msg
 		}
@@ -139,13 +140,21 @@ func gateText(s mcpserver.Structured) string {
 	switch {
 	case s.Status == audit.StatusPending:
 		return s.Failure.Msg + "\nlook with `sallyport approvals show " + s.Approval + "`, decide with `sallyport approvals approve " + s.Approval +
-			"`, then repeat the command"
+			"`, then repeat the command" + inFile(s.PendingFile)
 	case s.Failure != nil && s.Failure.Remedy != "":
 		return s.Failure.Msg + "\n→ " + s.Failure.Remedy
 	case s.Failure != nil:
 		return s.Failure.Msg
 	}
 	return "the command did not run (" + string(s.Status) + ")"
+}
+
+// inFile says where programs find a request.
+func inFile(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "\n(for programs: " + path + ")"
 }
 
 // outcome is an exit code and whether the gate, not the command, set it.

@@ -19,6 +19,9 @@ type hello struct {
 	// reconnecting shim keeps its pending approvals; empty for a new one.
 	Session string `json:"session,omitempty"`
 	PID     int    `json:"pid"`
+	// Again means that this client was served before, by a daemon that has ended:
+	// it is greeted before the policy is loaded, and its calls wait for that.
+	Again bool `json:"again,omitempty"`
 }
 
 // helloVersion is the version of the handshake; a daemon refuses any other.

@@ -38,10 +38,6 @@ type hookAnswer struct {
 // code but 0 would let it run.
 const exitBlock = 2
 
-// hookTime is how long the daemon may take: less than the hook's own time-out,
-// after which Claude Code lets the call run.
-const hookTime = 40 * time.Second
-
 func newHook() *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
@@ -97,7 +93,11 @@ func hook(cmd *cobra.Command, agent string) error {
 	if err != nil {
 		return err
 	}
-	out, err := askHook(cmd, hookIn{
+	p, err := placeOf(cmd)
+	if err != nil {
+		return err
+	}
+	out, err := askHook(cmd.Context(), p, hookIn{
 		Agent: agent, Session: "cc-" + e.SessionID, Workspace: root, Tool: e.Tool, Input: e.Input,
 		Attended: e.PermissionMode == "default" || e.PermissionMode == "acceptEdits" || e.PermissionMode == "plan",
 	})
@@ -118,22 +118,18 @@ func hook(cmd *cobra.Command, agent string) error {
 const maxEvent = 16 << 20
 
 // askHook asks the daemon, starting it if none runs.
-func askHook(cmd *cobra.Command, in hookIn) (hookOut, error) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), hookTime)
+func askHook(ctx context.Context, p place, in hookIn) (hookOut, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.wait.hookTime())
 	defer cancel()
-	p, err := placeOf(cmd)
-	if err != nil {
-		return hookOut{}, err
-	}
 	if err := ensureDaemon(ctx, p); err != nil {
 		return hookOut{}, err
 	}
 	b := remote(p)
 	defer b.close()
 	var out hookOut
-	err = b.do(ctx, http.MethodPost, "/v1/hook", in, &out)
+	err := b.do(ctx, http.MethodPost, "/v1/hook", in, &out)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return out, fmt.Errorf("the daemon did not answer within %s (`sallyport status`)", hookTime)
+		return out, fmt.Errorf("the daemon did not answer within %s (`sallyport status`)", p.wait.hookTime())
 	}
 	return out, err
 }

@@ -159,7 +159,10 @@ func (d *daemon) judgeHook(ctx context.Context, in hookIn, root string, who poli
 	if out.Decision != "ask" || in.Attended && decision.Tier < policy.L3 {
 		return out, nil
 	}
-	return d.settleHook(ctx, approvalOf(c, facts, decision, d.config.Preset), out, rec)
+	ask := approvalOf(c, facts, decision)
+	preset, of := d.preset(root)
+	ask.Preset, ask.Solo = preset, of.Session
+	return d.settleHook(ctx, ask, out, rec)
 }
 
 // relative is a path as our tools name it: from the workspace, where it lies in
@@ -228,16 +231,16 @@ func because(d policy.Decision) string {
 	return text
 }
 
-func approvalOf(c policy.Call, f policy.Facts, d policy.Decision, preset string) approval.Ask {
+func approvalOf(c policy.Call, f policy.Facts, d policy.Decision) approval.Ask {
 	subject, show := approval.Describe(c, f, d)
 	show.Summary = "the host's own tool, outside of any cell: " + show.Summary
-	return approval.Ask{Subject: subject, Decision: d, Show: show, Call: c.ID, Preset: preset}
+	return approval.Ask{Subject: subject, Decision: d, Show: show, Call: c.ID}
 }
 
 // settleHook asks at the desk, where L3 always goes and everything that no
 // person at the host would see.
 func (d *daemon) settleHook(ctx context.Context, a approval.Ask, out hookOut, rec *audit.Record) (hookOut, error) {
-	o, err := d.desk.Settle(ctx, a)
+	o, err := filedDesk{d.desk, d.files}.Settle(ctx, a)
 	if err != nil {
 		return hookOut{}, fmt.Errorf("ask for approval: %w", err)
 	}

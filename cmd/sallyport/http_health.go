@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -64,7 +65,11 @@ func (h *health) look(now time.Time) report {
 	if len(h.d.desk.Freezes()) > 0 {
 		rep.Warnings = append(rep.Warnings, "a person has frozen calls")
 	}
-	if h.d.judges.base.engine.LastError() != nil {
+	loaded, enough := context.WithTimeout(context.Background(), time.Second)
+	defer enough()
+	if bad := h.d.judges.ready(loaded); bad != nil {
+		rep.Problems = append(rep.Problems, "no call can be judged: the policy is not loaded")
+	} else if h.d.judges.base.engine.LastError() != nil {
 		rep.Warnings = append(rep.Warnings, "the last policy was refused; the one before it decides")
 	}
 	rep.Ready = len(rep.Problems) == 0

@@ -11,8 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
+	"sallyport/policy/approval"
+	"sallyport/policy/approval/console"
 	"sallyport/policy/approval/webhook"
 )
 
@@ -27,6 +31,7 @@ type front struct {
 	server   *http.Server
 	addr     net.Addr
 	served   chan struct{}
+	refusals *rate.Limiter // of records of attempts at people's doors
 }
 
 // serveHTTP starts to serve what the configuration asks for; stop ends it. Both
@@ -36,7 +41,7 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 	if c.Listen == "" {
 		return func() {}, nil
 	}
-	f := &front{d: d, c: c, served: make(chan struct{}), health: health{d: d}}
+	f := &front{d: d, c: c, served: make(chan struct{}), health: health{d: d}, refusals: rate.NewLimiter(1, 20)}
 	if err := f.trust(ctx); err != nil {
 		return nil, err
 	}
@@ -57,15 +62,13 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 		l.Close()
 		return nil, err
 	}
-	f.server = &http.Server{
-		Handler:           mcpserver.Guard(o, d.touching(f.routes())),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug),
-		// A request's body and each write of its answer have time-outs of their
-		// own; one for all of it would end a long call.
+	page, err := d.page.publish()
+	if err != nil {
+		l.Close()
+		return nil, err
 	}
+	f.server = networkBounds().server(d.touching(doors(mcpserver.Guard(o, f.routes()), page)))
+	f.server.ErrorLog = slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug)
 	go func() {
 		defer close(f.served)
 		if err := f.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -74,6 +77,35 @@ func (d *daemon) serveHTTP(ctx context.Context) (stop func(), err error) {
 	}()
 	d.logger.Info("sallyport serves HTTP", "addr", f.addr.String(), "tls", c.TLSCert != "")
 	return f.stop, nil
+}
+
+// bounds are those of an HTTP server. A request's body and each write of its
+// answer have time-outs of their own; one for all of it would end a long call.
+type bounds struct {
+	header      time.Duration // for a request's head to arrive
+	idle        time.Duration // of a connection between requests
+	headerBytes int
+}
+
+func networkBounds() bounds {
+	return bounds{header: 10 * time.Second, idle: 2 * time.Minute, headerBytes: 64 << 10}
+}
+
+func (b bounds) server(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: b.header, IdleTimeout: b.idle, MaxHeaderBytes: b.headerBytes}
+}
+
+// doors leads people to the page, where there is one, and all else to what agents
+// call. The page looks after Host and origin itself: a form of it names no origin.
+func doors(agents, page http.Handler) http.Handler {
+	if page == nil {
+		return agents
+	}
+	m := http.NewServeMux()
+	m.Handle(console.DefaultPrefix, page)
+	m.Handle(console.DefaultPrefix+"/", page)
+	m.Handle("/", agents)
+	return m
 }
 
 // routes are what the network sees.
@@ -85,6 +117,9 @@ func (f *front) routes() http.Handler {
 	if f.d.webhooks != nil { // answers are signed; they need no token
 		m.Handle(webhook.DefaultPrefix+"/", f.d.webhooks)
 	}
+	for _, path := range []string{"/v1/", console.DefaultPrefix, console.DefaultPrefix + "/"} {
+		m.HandleFunc(path, f.peopleOnly)
+	}
 	m.HandleFunc("GET /healthz", f.health.healthz)
 	m.HandleFunc("GET /readyz", f.health.readyz)
 	m.Handle("GET /metrics", f.scraped(f.d.telemetry.handler()))
@@ -95,6 +130,22 @@ func (f *front) routes() http.Handler {
 		}
 	}
 	return m
+}
+
+// peopleOnly turns away whoever tries the doors of people, which are the control
+// socket and the console, at the agents'. The attempt is recorded, as many a minute
+// as a reader of the log bears.
+func (f *front) peopleOnly(w http.ResponseWriter, r *http.Request) {
+	who := approval.Person{Name: "somebody without a valid token", Channel: "agent", From: r.RemoteAddr, UID: -1}
+	if p, err := f.authenticate(r); err == nil {
+		who.Name = p.Agent
+	}
+	if f.refusals.Allow() {
+		if err := f.d.desk.Refuse(who, "tried "+name(r.Method)+" "+name(r.URL.Path)+" at the agents' door"); err != nil {
+			f.d.logger.Error("record a refused attempt", "err", err)
+		}
+	}
+	http.Error(w, "people decide through the control socket: `sallyport approvals`, `sallyport console`", http.StatusForbidden)
 }
 
 // drainTime is how long calls in flight may take when the daemon stops.
@@ -164,7 +215,7 @@ func (f *front) authenticate(r *http.Request) (*mcpserver.Peer, error) {
 		return nil, fmt.Errorf("workspace %s leads to %s: the credential has to name that", id.Workspace, root)
 	}
 	p := &mcpserver.Peer{
-		Agent: id.Agent, User: id.User, Workspace: root, Preset: f.d.config.Preset, MaxTier: id.MaxTier, Tools: id.Tools, Credential: id.Credential,
+		Agent: id.Agent, User: id.User, Workspace: root, MaxTier: id.MaxTier, Tools: id.Tools, Credential: id.Credential,
 		Sources: map[string]string{"agent": source, "workspace": source, "credential": id.Credential},
 	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {

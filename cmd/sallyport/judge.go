@@ -78,7 +78,10 @@ func isDir(path string) bool {
 // its own, the two together. It is the gate of the daemon; its methods may be
 // called concurrently.
 type judges struct {
-	base     *judge
+	loaded chan struct{} // closed when base, or why there is none, is set
+	base   *judge
+	broken error
+
 	layers   []rego.Layer
 	accepted *accepted
 	watch    func(*rego.Engine) // follows an engine's files
@@ -92,30 +95,62 @@ type judges struct {
 // counts once a person has accepted it.
 const projectDir = ".sallyport/policy"
 
+// newJudges loads the machine's policy.
 func newJudges(ctx context.Context, p place, c config, author authorOf) (*judges, error) {
+	j, err := openJudges(p, c, author)
+	if err != nil {
+		return nil, err
+	}
+	j.load(ctx, func(*judge) {})
+	return j, j.broken
+}
+
+// openJudges finds the machine's policy; load has to be called once, and nothing
+// is judged before it is done.
+func openJudges(p place, c config, author authorOf) (*judges, error) {
 	layers, err := layersOf(p, c)
 	if err != nil {
 		return nil, err
 	}
-	base, err := newJudge(ctx, layers, author)
-	if err != nil {
-		return nil, err
-	}
 	return &judges{
-		base: base, layers: layers, accepted: &accepted{file: filepath.Join(p.state, "accepted-policies.json")},
+		loaded: make(chan struct{}), layers: layers, accepted: &accepted{file: filepath.Join(p.state, "accepted-policies.json")},
 		watch: func(*rego.Engine) {}, author: author, project: map[string]*judge{},
 	}, nil
+}
+
+// load loads the policy and hands it to use before anybody is judged by it.
+func (j *judges) load(ctx context.Context, use func(*judge)) {
+	defer close(j.loaded)
+	if j.base, j.broken = newJudge(ctx, j.layers, j.author); j.broken == nil {
+		use(j.base)
+	}
+}
+
+// ready waits until the machine's policy is there. Its error is why it will
+// never be, or that ctx has ended.
+func (j *judges) ready(ctx context.Context) error {
+	select {
+	case <-j.loaded:
+		return j.broken
+	default:
+	}
+	select {
+	case <-j.loaded:
+		return j.broken
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Admit judges a call by the policy of its workspace. A project policy that
 // cannot be loaded denies: it may be the stricter one.
 func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, policy.Facts) {
+	if err := j.ready(ctx); err != nil {
+		return unjudged("gate.policy", err, "ask a person to mend the policy; `sallyport policy check` shows where"), policy.Facts{}
+	}
 	one, err := j.of(ctx, c.Workspace.Root)
 	if err != nil {
-		return policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{{
-			ID: "gate.project-policy", Tier: policy.L3, Verdict: policy.Deny, Reason: err.Error(),
-			Remedy: "ask a person to mend " + projectDir + "; `sallyport policy check " + projectDir + "` shows where",
-		}}}, policy.Facts{}
+		return unjudged("gate.project-policy", err, "ask a person to mend "+projectDir+"; `sallyport policy check "+projectDir+"` shows where"), policy.Facts{}
 	}
 	d, f := one.gate.Admit(ctx, c)
 	if bad := one.engine.LastError(); bad != nil && d.Verdict != policy.Allow {
@@ -128,8 +163,18 @@ func (j *judges) Admit(ctx context.Context, c policy.Call) (policy.Decision, pol
 	return d, f
 }
 
+// unjudged denies a call that there is no policy for.
+func unjudged(id string, why error, remedy string) policy.Decision {
+	return policy.Decision{Tier: policy.L3, Verdict: policy.Deny, Rules: []policy.RuleHit{{
+		ID: id, Tier: policy.L3, Verdict: policy.Deny, Reason: why.Error(), Remedy: remedy,
+	}}}
+}
+
 // of is the policy of a workspace.
 func (j *judges) of(ctx context.Context, root string) (*judge, error) {
+	if err := j.ready(ctx); err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(root, projectDir)
 	if root == "" || !isDir(dir) {
 		return j.base, nil

@@ -110,8 +110,8 @@ it, run inside Linux walls, and recorded in a tamper-evident log.`,
 	root.PersistentFlags().Bool("json", false, "print one JSON document on stdout and nothing else")
 	root.PersistentFlags().String("state", "", "folder of the log, approvals and sockets (default $XDG_STATE_HOME/sallyport)")
 	root.AddCommand(
-		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newToken(), newConformanceFixture(),
-		newAudit(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newHook(), exitCodesHelp(),
+		newServe(), newMCP(), newExec(), newPolicy(), newApprovals(), newConsole(), newGrants(), newFreeze(), newLift(), newPreset(), newWhoami(), newToken(), newConformanceFixture(),
+		newAudit(), newResume(), newDoctor(), newStatus(), newStop(), newInstall(), newUninstall(), newHook(), exitCodesHelp(),
 	)
 	markUsage(root)
 	return root

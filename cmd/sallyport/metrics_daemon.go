@@ -70,6 +70,9 @@ func (f *front) scraped(next http.Handler) http.Handler {
 // rules are the rules as agents are told of them.
 func (d *daemon) rules() []mcpserver.Rule {
 	var out []mcpserver.Rule
+	if d.judges.ready(context.Background()) != nil {
+		return out
+	}
 	for _, r := range d.judges.base.engine.Rules() {
 		out = append(out, mcpserver.Rule{ID: r.ID, Tier: r.Tier, Verdict: r.Verdict, Title: r.Title, Remedy: r.Remedy})
 	}

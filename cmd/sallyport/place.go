@@ -14,6 +14,7 @@ import (
 type place struct {
 	state  string // log, approvals, sockets; 0700
 	config string // config.yaml, policy layers
+	wait   patience
 }
 
 // placeOf is the place a command works with: --state, else the XDG folders.

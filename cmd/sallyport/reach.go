@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +15,27 @@ import (
 	"time"
 )
 
-// The patience of a client with the daemon. Loading the policy and recovering
-// the log take about 0.1 s; a loaded machine, or twenty clients that start at
-// once, take seconds.
-const (
-	startTime = 30 * time.Second // from the first dial to a daemon that listens
-	greetTime = 20 * time.Second // from the hello to the welcome
-	frozeTime = 2 * time.Second  // silence after which a daemon is looked at
-)
+// patience is a client's with the daemon; what is zero is the default. Loading the
+// policy and recovering the log take about 0.1 s; a loaded machine, or twenty
+// clients that start at once, take seconds.
+type patience struct {
+	start time.Duration // from the first dial to a daemon that listens
+	greet time.Duration // from the hello to the welcome
+	froze time.Duration // silence after which a daemon is looked at
+	hook  time.Duration // for the judgement of a host's own call
+	last  time.Duration // for answers after the host's last message
+}
+
+func (w patience) startTime() time.Duration { return cmp.Or(w.start, 30*time.Second) }
+func (w patience) greetTime() time.Duration { return cmp.Or(w.greet, 20*time.Second) }
+func (w patience) frozeTime() time.Duration { return cmp.Or(w.froze, 2*time.Second) }
+
+// finishTime is more than the ten seconds after which the daemon gives up.
+func (w patience) finishTime() time.Duration { return cmp.Or(w.last, 15*time.Second) }
+
+// hookTime is less than the hook's own time-out, after which Claude Code lets the
+// call run.
+func (w patience) hookTime() time.Duration { return cmp.Or(w.hook, 40*time.Second) }
 
 // relayConn is the daemon's connection behind the handshake.
 type relayConn struct {
@@ -38,7 +52,7 @@ var errHungUp = errors.New("the daemon hung up instead of greeting back")
 // connect reaches the daemon, starting it if none runs, and shakes hands. A
 // daemon that is just ending makes it try again.
 func connect(ctx context.Context, p place, h hello) (*relayConn, welcome, error) {
-	for end := time.Now().Add(startTime); ; {
+	for end := time.Now().Add(p.wait.startTime()); ; {
 		c, err := reach(ctx, p)
 		if err != nil {
 			return nil, welcome{}, err
@@ -67,8 +81,8 @@ func greet(p place, c *net.UnixConn, h hello) (*relayConn, welcome, error) {
 	if err := writeLine(c, h); err != nil {
 		return nil, welcome{}, errors.Join(errHungUp, err)
 	}
-	for end := time.Now().Add(greetTime); ; {
-		if err := c.SetReadDeadline(time.Now().Add(frozeTime)); err != nil {
+	for end := time.Now().Add(p.wait.greetTime()); ; {
+		if err := c.SetReadDeadline(time.Now().Add(p.wait.frozeTime())); err != nil {
 			return nil, welcome{}, err
 		}
 		_, err := r.in.Peek(1)
@@ -82,7 +96,7 @@ func greet(p place, c *net.UnixConn, h hello) (*relayConn, welcome, error) {
 			return nil, welcome{}, frozenDaemon(who.pid)
 		}
 		if time.Now().After(end) {
-			return nil, welcome{}, fmt.Errorf("%s did not greet back within %s: see %s", nameOf(who.pid), greetTime, p.daemonLog())
+			return nil, welcome{}, fmt.Errorf("%s did not greet back within %s: see %s", nameOf(who.pid), p.wait.greetTime(), p.daemonLog())
 		}
 	}
 	var w welcome
@@ -96,6 +110,14 @@ func greet(p place, c *net.UnixConn, h hello) (*relayConn, welcome, error) {
 		r.pid = w.PID
 	}
 	return r, w, c.SetReadDeadline(time.Time{})
+}
+
+// tooMany is the error for a socket whose queue is full.
+func tooMany(p place) error {
+	if pid := holderOf(p.desk()); pid != 0 && stopped(pid) {
+		return frozenDaemon(pid)
+	}
+	return fmt.Errorf("the daemon takes no more connections: it is overloaded (see %s)", p.daemonLog())
 }
 
 func frozenDaemon(pid int) error {
@@ -128,7 +150,7 @@ func reach(ctx context.Context, p place) (*net.UnixConn, error) {
 	defer func() { turn() }()
 	pause := 500 * time.Millisecond
 	next := time.Now() // when to start one
-	for end := time.Now().Add(startTime); ; {
+	for end := time.Now().Add(p.wait.startTime()); ; {
 		c, err := dial(p.agentSock())
 		switch {
 		case err == nil:
@@ -136,9 +158,9 @@ func reach(ctx context.Context, p place) (*net.UnixConn, error) {
 		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.EAGAIN):
 			return nil, fmt.Errorf("reach the daemon: %w", err)
 		case time.Now().After(end) && errors.Is(err, syscall.EAGAIN):
-			return nil, fmt.Errorf("the daemon takes no more connections: it is stopped or overloaded (see %s)", p.daemonLog())
+			return nil, tooMany(p)
 		case time.Now().After(end):
-			return nil, fmt.Errorf("no daemon listened within %s: see %s", startTime, p.daemonLog())
+			return nil, fmt.Errorf("no daemon listened within %s: see %s", p.wait.startTime(), p.daemonLog())
 		}
 		if ours == nil && time.Now().After(next) && !errors.Is(err, syscall.EAGAIN) {
 			if give, ok := takeTurn(p.state); ok {

@@ -88,10 +88,6 @@ func (r *relay) hangUp() {
 	}
 }
 
-// finishTime is how long answers may still take after the host's last message;
-// the daemon itself gives up after ten seconds.
-const finishTime = 15 * time.Second
-
 // finish lets the answers in flight go out after the host's last message: a
 // scripted client pipes its requests in and reads on. It ends at once when
 // nothing is owed any more and when nobody reads any more.
@@ -104,7 +100,7 @@ func (r *relay) finish(ctx context.Context) {
 	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for end := time.Now().Add(finishTime); r.owes() && time.Now().Before(end); {
+	for end := time.Now().Add(r.place.wait.finishTime()); r.owes() && time.Now().Before(end); {
 		if f, ok := r.host.(*os.File); ok && readerGone(f) {
 			return
 		}
@@ -129,7 +125,7 @@ func (r *relay) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.hello.Session = w.Session
+	r.hello.Session, r.hello.Again = w.Session, true
 	if err := r.reopen(c); err != nil {
 		c.Close()
 		return fmt.Errorf("open the session again: %w", err)
@@ -157,7 +153,7 @@ func (r *relay) reopen(c *relayConn) error {
 	if id == "" {
 		return nil
 	}
-	if err := c.SetDeadline(time.Now().Add(greetTime)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(r.place.wait.greetTime())); err != nil {
 		return err
 	}
 	if _, err := c.Write(lines[0]); err != nil {
@@ -221,7 +217,7 @@ func (r *relay) replace(ctx context.Context, l *link, unsent *request) {
 // watch looks at a daemon that has been silent while answers are owed: one that
 // is stopped would keep its host waiting for ever.
 func (r *relay) watch(ctx context.Context) {
-	t := time.NewTicker(frozeTime / 2)
+	t := time.NewTicker(r.place.wait.frozeTime() / 2)
 	defer t.Stop()
 	for {
 		select {
@@ -233,7 +229,7 @@ func (r *relay) watch(ctx context.Context) {
 		l := r.link
 		var late []*request
 		for _, q := range r.open {
-			if time.Since(q.sent) > frozeTime {
+			if time.Since(q.sent) > r.place.wait.frozeTime() {
 				late = append(late, q)
 			}
 		}

@@ -47,7 +47,7 @@ user. ` + "`sallyport mcp`" + ` starts one by itself when none runs; start it by
 				wait = time.Duration(d.config.IdleExit)
 			}
 			return d.serve(cmd.Context(), wait, func() {
-				logger.Info("sallyport serves", "agents", p.agentSock(), "people", p.controlSock(), "policy", d.judges.base.engine.Revision())
+				logger.Info("sallyport serves", "agents", p.agentSock(), "people", p.controlSock())
 			})
 		},
 	}

@@ -38,6 +38,17 @@ func (w *world) kill() {
 	waitFor(w.t, "the daemon is dead", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
+// freeze stops the daemon until the test ends, and waits until it has stopped: the
+// signal works only once one of its threads has run.
+func (w *world) freeze() (pid int) {
+	w.t.Helper()
+	pid = w.daemonPID()
+	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
+	w.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	waitFor(w.t, "the daemon is stopped", func() bool { return stopped(pid) })
+	return pid
+}
+
 // records is the whole audit log, oldest first.
 func (w *world) records() []audit.Record {
 	w.t.Helper()
@@ -237,10 +248,7 @@ func TestFrozenDaemonIsReported(t *testing.T) {
 	c := w.connect()
 	c.send(call(1, "read_file", `{"path":"a.txt"}`))
 	c.recv()
-	pid := w.daemonPID()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
-
+	pid := w.freeze()
 	c.send(call(2, "read_file", `{"path":"a.txt"}`))
 	want := fmt.Sprintf("the daemon (pid %d) is stopped and answers nobody", pid)
 	assert.Contains(t, c.recv(), want, "a shim at work")
@@ -281,4 +289,40 @@ func (w *world) shell(script string) *exec.Cmd {
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script}
 	cmd.Env = append(cmd.Env, "PATH="+binaries+":"+os.Getenv("PATH"))
 	return cmd
+}
+
+// A daemon is greeted and asked before its policy is loaded; a policy that does
+// not load must still stop everything.
+func TestBrokenPolicyStopsEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect()
+	c.send(call(1, "read_file", `{"path":"a.txt"}`))
+	require.Contains(t, c.recv(), "hello")
+
+	rule := filepath.Join(w.dir, "config", "policy", "own.rego")
+	require.NoError(t, os.MkdirAll(filepath.Dir(rule), 0o700))
+	w.kill()
+	require.NoError(t, os.WriteFile(rule, []byte("package sallyport.user\nthis is no rule"), 0o600))
+	c.send(call(2, "read_file", `{"path":"a.txt"}`))
+	got := c.recv()
+	assert.NotContains(t, got, "hello")
+	assert.Contains(t, got, "own.rego:2", "the agent that was connected is told why")
+
+	gone := func() bool { _, err := dial(filepath.Join(w.state, "agent.sock")); return err != nil }
+	waitFor(t, "the daemon ends", gone)
+	text, err := w.run("mcp", "--workspace", w.work)
+	assert.Error(t, err)
+	assert.Contains(t, text, "own.rego:2", "a new one is not greeted")
+	waitFor(t, "a daemon that is started by hand says so too", func() bool {
+		text, err := w.run("serve") // first the one before it has to be gone
+		return err != nil && strings.Contains(text, "own.rego:2")
+	})
+
+	require.NoError(t, os.Remove(rule))
+	c.send(call(3, "read_file", `{"path":"a.txt"}`))
+	assert.Contains(t, c.recv(), "hello")
+	for _, r := range w.records() {
+		assert.False(t, r.Kind == audit.KindCall && r.Status == audit.StatusOK && r.Tier == "", "%+v was answered unjudged", r)
+	}
 }

@@ -82,7 +82,7 @@ func callTool(ctx context.Context, cmd *exec.Cmd, tool string, args json.RawMess
 	return r, err
 }
 
-var requestID = regexp.MustCompile(`approval ([a-z0-9]+) needed`)
+var requestID = regexp.MustCompile(`approval ([a-z0-9-]+) needed`)
 
 // scriptApprove is the story command `approve`: it approves, as a person, the
 // request that the last answer (stdout) named.

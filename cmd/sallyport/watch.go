@@ -22,7 +22,7 @@ func approvalsWatch() *cobra.Command {
 			defer b.close()
 			desk := remoteDesk{b}
 			return terminal.Run(cmd.Context(), terminal.Options{
-				Source: desk, Decider: desk, Name: self().user, Input: cmd.InOrStdin(), Output: cmd.OutOrStdout(),
+				Source: desk, Decider: desk, Suggest: desk.Suggest, Name: self().user, Input: cmd.InOrStdin(), Output: cmd.OutOrStdout(),
 			})
 		},
 	}
@@ -45,6 +45,10 @@ func (d remoteDesk) Approve(ctx context.Context, id string, o approval.ApproveOp
 	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/approve", in, &r)
 }
 
-func (d remoteDesk) Deny(ctx context.Context, id, advice string) (r approval.Request, err error) {
-	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/deny", verdictIn{Note: advice}, &r)
+func (d remoteDesk) Deny(ctx context.Context, id, advice, shown string) (r approval.Request, err error) {
+	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/deny", verdictIn{Note: advice, Shown: shown}, &r)
+}
+
+func (d remoteDesk) Suggest(ctx context.Context) ([]approval.Suggestion, error) {
+	return suggestions(ctx, d.b)
 }

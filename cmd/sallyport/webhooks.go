@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -37,7 +38,7 @@ func (d *daemon) newWebhooks() (*webhook.Hook, error) {
 	if len(d.config.Webhooks) == 0 {
 		return nil, nil
 	}
-	o := webhook.Options{Desk: d.desk, Public: d.config.HTTP.URL, Log: d.logger, Redact: d.log.Redact}
+	o := webhook.Options{Desk: d.desk, Public: origin(d.config.HTTP.URL), Console: d.config.Console.URL, Log: d.logger, Redact: d.log.Redact}
 	for _, c := range d.config.Webhooks {
 		secret, err := readSecret(c.SecretFile)
 		if err != nil {
@@ -48,7 +49,7 @@ func (d *daemon) newWebhooks() (*webhook.Hook, error) {
 			After: time.Duration(c.After), MinTier: c.MinTier, MaxTier: c.MaxTier, People: map[string]approval.Person{},
 		}
 		for them, us := range c.People {
-			t.People[them] = approval.Person{Name: us, Channel: "webhook", From: c.Name, UID: -1}
+			t.People[them] = d.config.holding(approval.Person{Name: us, Channel: "webhook", From: c.Name, UID: -1})
 		}
 		o.Targets = append(o.Targets, t)
 	}
@@ -57,6 +58,15 @@ func (d *daemon) newWebhooks() (*webhook.Hook, error) {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	return h, nil
+}
+
+// origin is the scheme and host of a URL: webhooks are answered beside /mcp.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 func readSecret(file string) ([]byte, error) {

@@ -78,7 +78,7 @@ func TestAUsedApprovalCannotBeReplayed(t *testing.T) {
 	f.settle(t, edit())
 	for _, again := range []func() error{
 		func() error { _, err := f.Approve(id, bob, approval.ApproveOptions{}); return err },
-		func() error { _, err := f.Deny(id, bob, ""); return err },
+		func() error { _, err := f.Deny(id, bob, "", ""); return err },
 		func() error { return f.Withdraw(id, "") },
 	} {
 		require.ErrorIs(t, again(), approval.ErrDecided)

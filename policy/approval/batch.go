@@ -119,3 +119,50 @@ func (t *tx) batch(id string) ([]number, error) {
 	}
 	return out, err
 }
+
+// Batched is what waits of a batch, in the order of its calls.
+type Batched struct {
+	ID    string    `json:"id"`
+	Calls []Request `json:"calls"` // each as Get gives it
+	// Shown is the digest of what a person is shown: of all calls.
+	Shown string `json:"shown"`
+}
+
+// Batch is what still waits of a batch, with what a person is shown of each call.
+func (d *Desk) Batch(id string) (Batched, error) {
+	b := Batched{ID: canonicalID(id)}
+	err := d.view(func(t *tx) error {
+		numbers, err := t.batch(b.ID)
+		if err != nil {
+			return err
+		}
+		for _, n := range numbers {
+			r, err := t.load(n)
+			if err != nil {
+				return err
+			}
+			if err := t.detail(n, &r); err != nil {
+				return err
+			}
+			b.Calls = append(b.Calls, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return Batched{}, fmt.Errorf("look up batch %s: %w", Visible(id), err)
+	}
+	b.Shown = shownOf(b.ID, b.Calls)
+	return b, nil
+}
+
+// shownOf identifies what a person is shown of the requests that an id stands for.
+func shownOf(id string, all []Request) string {
+	if !isBatch(id) {
+		return all[0].Shown
+	}
+	h := newFramed("sallyport approval batch 1")
+	for _, r := range all {
+		h.part(r.ID, []byte(r.Shown))
+	}
+	return h.sum()
+}

@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"sallyport/cmd/bench"
 	"sallyport/policy/approval"
 )
 
@@ -27,10 +29,24 @@ func benchDesk(b *testing.B, pending int) *approval.Desk {
 // BenchmarkList lists 1,000 waiting requests; the goal is 100 ms.
 func BenchmarkList(b *testing.B) {
 	d := benchDesk(b, 1000)
-	for b.Loop() {
+	var text []byte
+	list := func() {
 		all, err := d.List(approval.Filter{})
 		require.NoError(b, err)
 		require.Len(b, all, 1000)
+		if text == nil {
+			text, err = json.Marshal(all)
+			require.NoError(b, err)
+		}
+	}
+	parse := func() {
+		var all []approval.Request
+		require.NoError(b, json.Unmarshal(text, &all))
+	}
+	list()
+	for b.Loop() {
+		m := bench.Medians(20, list, parse)
+		bench.Row(b, "approval/list 1000 pending", "ms", float64(m[0])/1e6, float64(m[1])/1e6, "reading the same as one JSON text")
 	}
 }
 

@@ -63,9 +63,9 @@ func crash(step, point, path string) {
 	case "request", "use":
 		_, err = d.Settle(context.Background(), edit())
 	case "approve":
-		_, err = d.Approve(open[0].ID, bob, approval.ApproveOptions{})
+		_, err = d.Approve(open[0].ID, bob, approval.ApproveOptions{Shown: open[0].Shown})
 	case "deny":
-		_, err = d.Deny(open[0].ID, bob, "no")
+		_, err = d.Deny(open[0].ID, bob, "no", "")
 	case "freeze":
 		err = d.Freeze(approval.Scope{All: true}, ann)
 	case "sweep":
@@ -168,7 +168,7 @@ func loop(path string) error {
 			return err
 		}
 		if out.State == approval.StatePending {
-			if _, err := d.Approve(out.Request.ID, bob, approval.ApproveOptions{}); err != nil {
+			if _, err := d.Approve(out.Request.ID, bob, approval.ApproveOptions{Shown: out.Request.Shown}); err != nil {
 				return err
 			}
 			continue

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ type ApproveOptions struct {
 	// session too if any is named.
 	Grant *Grant
 	Note  string
-	// Shown, when set, is Request.Shown as the person saw it; the approval is
-	// refused when the desk would show something else.
+	// Shown is Request.Shown, or Batched.Shown, as the person saw it. It is needed:
+	// the approval is refused when the desk would show something else.
 	Shown string
 }
 
@@ -39,10 +40,10 @@ type ApproveOptions struct {
 // call covers the session's other L2 calls too.
 func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) {
 	var out Request
-	err := d.decide(id, by, func(t *tx, n number, r *Request) error {
-		if o.Shown != "" && o.Shown != r.Shown {
-			return fmt.Errorf("%w: what you were shown is not what the desk holds; look again", ErrRefused)
-		}
+	if o.Shown == "" {
+		return out, fmt.Errorf("approve request %s: %w: an approval says what the person was shown", Visible(id), ErrInvalid)
+	}
+	err := d.decide(id, by, o.Shown, func(t *tx, n number, r *Request) error {
 		for _, v := range r.Votes {
 			if v.Person.same(by) {
 				return fmt.Errorf("%w: %s has approved it already and %d people are needed", ErrRefused, by.Name, r.Approvers)
@@ -71,11 +72,17 @@ func (d *Desk) Approve(id string, by Person, o ApproveOptions) (Request, error) 
 	return out, nil
 }
 
-// Deny is one person's no. The advice reaches the agent.
-func (d *Desk) Deny(id string, by Person, advice string) (Request, error) {
+// Deny is one person's no. The advice reaches the agent. shown is what the person
+// saw, as in ApproveOptions; it may be empty, for a no needs no look, and is then
+// recorded so.
+func (d *Desk) Deny(id string, by Person, advice, shown string) (Request, error) {
 	var out Request
-	err := d.decide(id, by, func(t *tx, n number, r *Request) error {
-		r.Votes = append(r.Votes, Vote{Person: by, Note: advice, Time: t.now, Shown: r.Shown})
+	err := d.decide(id, by, "", func(t *tx, n number, r *Request) error {
+		v := Vote{Person: by, Note: advice, Time: t.now}
+		if shown != "" {
+			v.Shown = r.Shown
+		}
+		r.Votes = append(r.Votes, v)
 		r.State, r.Decided, r.Ended, r.Advice = StateDenied, t.now, t.now, advice
 		t.emit(Event{Kind: Denied, Request: brief(*r), Person: &by, Note: advice})
 		out = *r
@@ -88,38 +95,40 @@ func (d *Desk) Deny(id string, by Person, advice string) (Request, error) {
 }
 
 // decide finds a pending request, or the pending ones of a batch, checks that
-// the person may decide, and applies fn in one change. A person who may not is
-// recorded.
-func (d *Desk) decide(id string, by Person, fn func(*tx, number, *Request) error) error {
+// the person may decide and, where shown is not empty, was shown what the desk
+// holds, and applies fn in one change. A decision that may not be is recorded.
+func (d *Desk) decide(id string, by Person, shown string, fn func(*tx, number, *Request) error) error {
 	var refusal error
 	err := d.update(func(t *tx) error {
-		all, err := t.pending(id)
+		numbers, err := t.pending(id)
 		if err != nil {
 			return err
 		}
-		for _, n := range all {
-			r, err := t.load(n)
-			if err != nil {
+		all := make([]Request, len(numbers))
+		for i, n := range numbers {
+			if all[i], err = t.load(n); err != nil {
 				return err
 			}
-			if refusal = d.may(by, r); refusal != nil {
-				t.emit(Event{Kind: Refused, Request: brief(r), Person: &by, Note: refusal.Error()})
-				return nil
+			if refusal == nil {
+				refusal = d.may(by, all[i])
 			}
 		}
-		for _, n := range all {
-			r, err := t.load(n)
-			if err != nil {
-				return err
-			}
-			if err := fn(t, n, &r); err != nil {
+		if refusal == nil && shown != "" && shown != shownOf(id, all) {
+			refusal = fmt.Errorf("%w: what you were shown is not what the desk holds; look again", ErrRefused)
+		}
+		if refusal != nil {
+			t.emit(Event{Kind: Refused, Request: brief(all[0]), Person: &by, Note: refusal.Error()})
+			return nil
+		}
+		for i, n := range numbers {
+			if err := fn(t, n, &all[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err != nil { // what fn refused left nothing behind, the attempt included
+		return d.kept(by, err)
 	}
 	return refusal
 }
@@ -162,6 +171,11 @@ func (r Request) since(now time.Time) string {
 // never decides.
 const channelAgent = "agent"
 
+// ChannelHost is the channel of a person who answers the prompt of the agent's own
+// host. The desk has only the host's word that somebody did, so it confirms one
+// L2 call where the preset says so, and nothing wider.
+const ChannelHost = "host"
+
 // may refuses a person who is the requester, has no name, or lacks a role.
 func (d *Desk) may(by Person, r Request) error {
 	switch {
@@ -172,6 +186,8 @@ func (d *Desk) may(by Person, r Request) error {
 	case by.Session != "" && by.Session == r.Session, r.Session != "" && (by.From == r.Session || by.Name == r.Session),
 		strings.EqualFold(by.Name, r.Agent):
 		return fmt.Errorf("%w: the requester cannot approve its own call; ask another person", ErrRefused)
+	case by.Channel == ChannelHost && (!r.Solo || r.Tier != policy.L2 || r.Approvers > 1 || len(r.Roles) > 0):
+		return fmt.Errorf("%w: a host's own prompt confirms L2 calls where the preset is solo, and nothing else; use `sallyport approvals`", ErrRefused)
 	case d.o.OtherUser && by.Name == r.User:
 		return fmt.Errorf("%w: the agent runs as %s; another user has to decide", ErrRefused, Visible(by.Name))
 	}
@@ -182,6 +198,24 @@ func (d *Desk) may(by Person, r Request) error {
 		return fmt.Errorf("%w: this call wants one of the roles %s", ErrRefused, strings.Join(r.Roles, ", "))
 	}
 	return nil
+}
+
+// May reports whether a person may settle something about agents that run as a
+// user which is no request: a workspace's preset. A refusal is recorded.
+func (d *Desk) May(by Person, user string) error {
+	err := d.may(by, Request{User: user})
+	if err == nil && by.Session != "" {
+		err = fmt.Errorf("%w: session %s is an agent's; only a person may", ErrRefused, Visible(by.Session))
+	}
+	return d.kept(by, err)
+}
+
+// kept is err, and a record of it where it refuses a person something.
+func (d *Desk) kept(by Person, err error) error {
+	if !errors.Is(err, ErrRefused) {
+		return err
+	}
+	return errors.Join(err, d.Refuse(by, err.Error()))
 }
 
 // Refuse records an attempt to decide that a channel turned away itself: a
@@ -318,6 +352,8 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		return fmt.Errorf("%w: not everything of it can be shown, so it can be approved once only", ErrRefused)
 	}
 	switch {
+	case wide && by.Channel == ChannelHost:
+		return fmt.Errorf("%w: a host's own prompt confirms one call at a time", ErrRefused)
 	case wide && (r.Approvers > 1 || len(r.Roles) > 0):
 		return fmt.Errorf("%w: a call for %d people or a role is approved once at a time", ErrRefused, r.Approvers)
 	case wide && r.Tier > grantCeiling && (o.Grant == nil || !o.Grant.L3):
@@ -334,7 +370,7 @@ func (t *tx) grantFrom(n number, r Request, by Person, o ApproveOptions) error {
 		}, r, by)
 	case o.Scope != Once:
 		return fmt.Errorf("%w: an approval reaches %q or %q, not %q", ErrInvalid, Once, Session, o.Scope)
-	case r.Solo && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
+	case r.Solo && by.Channel != ChannelHost && r.Tier == policy.L2 && r.Approvers == 1 && len(r.Roles) == 0 && r.Grant == "":
 		if covered, err := t.soloCovered(r); covered || err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func TestWhoMayDecide(t *testing.T) {
 			id := f.settle(t, edit()).Request.ID
 			_, err := f.Approve(id, by, approval.ApproveOptions{})
 			require.ErrorIs(t, err, approval.ErrRefused)
-			_, err = f.Deny(id, by, "no")
+			_, err = f.Deny(id, by, "no", "")
 			require.ErrorIs(t, err, approval.ErrRefused)
 			require.Equal(t, approval.StatePending, f.settle(t, edit()).State)
 			require.Equal(t, []approval.Kind{approval.Requested, approval.Refused, approval.Refused}, f.kinds(), "the attempt is recorded")
@@ -56,7 +56,7 @@ func TestTheFirstValidAnswerWins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.settle(t, edit()).Request.ID
-	_, err := f.Deny(id, bob, "not today")
+	_, err := f.Deny(id, bob, "not today", "")
 	require.NoError(t, err)
 	f.pass(12 * time.Second)
 	_, err = f.Approve(id, ann, approval.ApproveOptions{})
@@ -120,7 +120,7 @@ func TestListSelects(t *testing.T) {
 	f := newFixture(t)
 	a := f.settle(t, edit()).Request.ID
 	b := f.settle(t, edit(args(`{}`))).Request.ID
-	_, err := f.Deny(a, bob, "")
+	_, err := f.Deny(a, bob, "", "")
 	require.NoError(t, err)
 	ids := func(filter approval.Filter) (out []string) {
 		all, err := f.List(filter)
@@ -166,7 +166,16 @@ func TestABatchIsOneDecisionOverExactlyItsCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, waiting, 3)
 
-	_, err = f.Approve(b.ID, bob, approval.ApproveOptions{})
+	whole, err := f.Batch(b.ID)
+	require.NoError(t, err)
+	require.Len(t, whole.Calls, 3)
+	require.Equal(t, "{\"n\":1}", string(whole.Calls[0].Subject.Args), "whole and in their order")
+	_, err = f.Desk.Approve(b.ID, bob, approval.ApproveOptions{})
+	require.ErrorIs(t, err, approval.ErrInvalid, "nobody approves without a look")
+	_, err = f.Approve(b.ID, bob, approval.ApproveOptions{Shown: whole.Calls[0].Shown})
+	require.ErrorIs(t, err, approval.ErrRefused, "one of them is not all of them")
+	require.Contains(t, f.kinds(), approval.Refused)
+	_, err = f.Approve(b.ID, bob, approval.ApproveOptions{Shown: whole.Shown})
 	require.NoError(t, err)
 	for _, c := range calls {
 		require.Equal(t, approval.StateApproved, f.settle(t, c).State)
@@ -215,7 +224,7 @@ func TestABatchTakesUpWhatWaits(t *testing.T) {
 	b, err := f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`2`))})
 	require.NoError(t, err)
 	require.Equal(t, id, b.Outcomes[0].Request.ID)
-	_, err = f.Deny(b.ID, bob, "neither")
+	_, err = f.Deny(b.ID, bob, "neither", "")
 	require.NoError(t, err)
 	require.Equal(t, approval.StateDenied, f.settle(t, edit()).State)
 	b, err = f.Announce(t.Context(), []approval.Ask{edit(), edit(args(`3`))})

@@ -72,7 +72,7 @@ func (d *Desk) Lift(s Scope, by Person) error {
 		err = d.keepFreeze(e, nil)
 	}
 	if err != nil {
-		return fmt.Errorf("lift the freeze of %s: %w", s, err)
+		return d.kept(by, fmt.Errorf("lift the freeze of %s: %w", s, err))
 	}
 	d.publish(e)
 	return nil

@@ -103,7 +103,7 @@ func (g Grant) ceiling() policy.Tier {
 // covers reports whether the grant answers for a person.
 func (g Grant) covers(a Ask, now time.Time) bool {
 	s, ob := a.Subject, a.Decision.Obligations
-	return g.State(now) == "active" &&
+	return g.State(now) == "active" && (!g.Solo || a.Solo) && // a preset that was switched off covers nothing
 		a.Decision.Verdict == policy.Ask && a.Decision.Tier <= g.ceiling() &&
 		ob.Approvers <= 1 && len(ob.Roles) == 0 &&
 		(g.Tool == "" || g.Tool == s.Tool) &&
@@ -287,7 +287,7 @@ func (d *Desk) AddGrant(g Grant) (Grant, error) {
 		return err
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("add a grant: %w", err)
+		return Grant{}, d.kept(g.By, fmt.Errorf("add a grant: %w", err))
 	}
 	return g, nil
 }
@@ -331,7 +331,7 @@ func (d *Desk) Revoke(id string, by Person) (Grant, error) {
 		return t.putGrant(g)
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("revoke grant %s: %w", Visible(id), err)
+		return Grant{}, d.kept(by, fmt.Errorf("revoke grant %s: %w", Visible(id), err))
 	}
 	return g, nil
 }

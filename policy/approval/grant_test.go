@@ -198,7 +198,7 @@ func TestNoWiderApprovalOfWhatIsL3OrNotShown(t *testing.T) {
 func TestPresetSolo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	solo := func(a *approval.Ask) { a.Preset = "solo" }
+	solo := func(a *approval.Ask) { a.Preset, a.Solo = "solo", true }
 	id := f.settle(t, edit(solo)).Request.ID
 	_, err := f.Approve(id, bob, approval.ApproveOptions{})
 	require.NoError(t, err)
@@ -207,6 +207,7 @@ func TestPresetSolo(t *testing.T) {
 	require.Equal(t, approval.StatePending, f.settle(t, edit(solo, tier(policy.L3), args(`3`))).State, "never L3")
 	require.Equal(t, approval.StatePending, f.settle(t, edit(solo, tool, func(a *approval.Ask) { a.Subject.Session = "s2" })).State)
 
+	require.Equal(t, approval.StatePending, f.settle(t, edit(tool, args(`4`))).State, "what the preset gave ends with the preset")
 	second := f.settle(t, edit(solo, tier(policy.L3), args(`3`))).Request.ID
 	_, err = f.Approve(second, bob, approval.ApproveOptions{})
 	require.NoError(t, err)
@@ -214,6 +215,56 @@ func TestPresetSolo(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.True(t, all[0].Solo)
+}
+
+// The prompt of the agent's own host confirms one L2 call under solo, and nothing
+// else.
+func TestTheHostConfirmsOneCall(t *testing.T) {
+	t.Parallel()
+	host := approval.Person{Name: "ann", Channel: approval.ChannelHost, From: "claude-code/2", UID: -1}
+	solo := func(a *approval.Ask) { a.Preset, a.Solo = "solo", true }
+	for name, tc := range map[string]struct {
+		ask     approval.Ask
+		scope   approval.Reach
+		options func(*approval.Options)
+		allowed bool
+	}{
+		"an L2 call under solo": {ask: edit(solo), allowed: true},
+		"another preset":        {ask: edit()},
+		"L3":                    {ask: edit(solo, tier(policy.L3))},
+		"two people":            {ask: edit(solo, func(a *approval.Ask) { a.Decision.Obligations.Approvers = 2 })},
+		"a role":                {ask: edit(solo, func(a *approval.Ask) { a.Decision.Obligations.Roles = []string{"release"} })},
+		"for the session":       {ask: edit(solo), scope: approval.Session},
+		"another user decides":  {ask: edit(solo), options: func(o *approval.Options) { o.OtherUser = true }},
+		"a role decides":        {ask: edit(solo), options: func(o *approval.Options) { o.Role = "approver" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(o *approval.Options) {
+				if tc.options != nil {
+					tc.options(o)
+				}
+			})
+			id := f.settle(t, tc.ask).Request.ID
+			_, err := f.Approve(id, host, approval.ApproveOptions{Scope: tc.scope})
+			grants, gerr := f.Grants()
+			require.NoError(t, gerr)
+			require.Empty(t, grants, "it never covers another call")
+			if !tc.allowed {
+				require.ErrorIs(t, err, approval.ErrRefused)
+				require.Equal(t, approval.StatePending, f.settle(t, tc.ask).State)
+				return
+			}
+			require.NoError(t, err)
+			out := f.settle(t, tc.ask)
+			require.Equal(t, approval.StateApproved, out.State)
+			require.Equal(t, "ann (host)", out.Person)
+			require.Equal(t, approval.StatePending, f.settle(t, tc.ask).State, "once")
+		})
+	}
+	f := newFixture(t)
+	_, err := f.AddGrant(approval.Grant{Tool: "edit_file", By: host})
+	require.ErrorIs(t, err, approval.ErrRefused)
 }
 
 func TestApproveWithAGrantOfOnesOwn(t *testing.T) {

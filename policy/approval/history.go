@@ -111,6 +111,26 @@ func (d *Desk) Suggest() ([]Suggestion, error) {
 	return out, nil
 }
 
+// Command is the command line that adds s.Grant.
+func (s Suggestion) Command() []string {
+	g := s.Grant
+	if g == nil {
+		return nil
+	}
+	out := []string{"sallyport", "grants", "add", "--tool", g.Tool}
+	for _, f := range []struct {
+		flag   string
+		values []string
+	}{{"--rule", g.Rules}, {"--host", g.Hosts}, {"--agent", []string{g.Agent}}, {"--workspace", []string{g.Workspace}}} {
+		for _, v := range f.values {
+			if v != "" {
+				out = append(out, f.flag, v)
+			}
+		}
+	}
+	return append(out, "--for", "4h")
+}
+
 func suggest(all []Request) (Suggestion, bool) {
 	r := all[0]
 	yes := r.State != StateDenied

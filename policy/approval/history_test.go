@@ -20,7 +20,7 @@ func (f *fixture) answer(t *testing.T, n int, yes bool, change ...func(*approval
 		if yes {
 			_, err = f.Approve(id, bob, approval.ApproveOptions{})
 		} else {
-			_, err = f.Deny(id, bob, "use make")
+			_, err = f.Deny(id, bob, "use make", "")
 		}
 		require.NoError(t, err)
 	}

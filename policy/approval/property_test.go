@@ -42,7 +42,7 @@ func TestRunsNeverExceedApprovals(t *testing.T) {
 				}
 			case 5:
 				if r, ok := f.waiting(t, calls[i]); ok && rnd.IntN(2) == 0 {
-					_, err := f.Deny(r.ID, bob, "")
+					_, err := f.Deny(r.ID, bob, "", "")
 					require.NoError(t, err)
 				}
 			case 6:

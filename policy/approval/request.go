@@ -91,13 +91,14 @@ type Vote struct {
 	Scope   Reach     `json:"scope,omitempty"`
 	Note    string    `json:"note,omitempty"`
 	Time    time.Time `json:"time"`
-	Shown   string    `json:"shown"` // digest of what the person was shown
+	// Shown is the digest of what the person was shown; "" for a no without a look.
+	Shown string `json:"shown,omitempty"`
 }
 
 // Person is who decides, and how the desk knows.
 type Person struct {
 	Name    string   `json:"name"`
-	Channel string   `json:"channel"`        // "cli", "terminal", "console", "webhook" …
+	Channel string   `json:"channel"`        // "cli", "terminal", "console", "webhook", ChannelHost
 	From    string   `json:"from,omitempty"` // address, terminal or socket it came from
 	UID     int      `json:"uid"`            // by peer credentials; -1 where there are none
 	Session string   `json:"session,omitempty"`
@@ -129,7 +130,8 @@ type Ask struct {
 	Call     string // call id
 	Preset   string // of the workspace: "strict", "worktree", "solo"
 	// Solo says that the preset lets the first approval of an L2 call cover the
-	// session's other L2 calls; the preset named "solo" always does.
+	// session's other L2 calls, and the host's own prompt confirm one of them
+	// (policy.Preset.Session).
 	Solo bool
 
 	batch    string

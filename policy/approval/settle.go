@@ -73,6 +73,13 @@ func (t *tx) settle(a Ask) (Outcome, error) {
 	}
 	switch {
 	case known && r.State == StatePending:
+		if r.Solo != a.Solo || r.Preset != a.Preset { // a person has switched it meanwhile
+			r.Solo, r.Preset = a.Solo, a.Preset
+			t.emit(Event{Kind: Requested, Request: brief(r), Note: "under the preset " + a.Preset + " now"})
+			if err := t.put(n, r); err != nil {
+				return Outcome{}, err
+			}
+		}
 		err := t.detail(n, &r)
 		return pendingOutcome(r), err
 	case known && r.State == StateDenied && t.now.Sub(r.Decided) < t.d.o.DeniedFor:
@@ -229,14 +236,16 @@ func (t *tx) newRequest(a Ask, digest string) (Request, error) {
 		s.Args = redactedJSON(s.Args, t.d.o.Redact)
 		show = show.redacted(t.d.o.Redact)
 	}
-	rules := a.Decision.Rules
-	if rules == nil {
-		rules = []policy.RuleHit{}
+	rules := append([]policy.RuleHit{}, a.Decision.Rules...) // never nil
+	if t.d.o.Redact != nil {
+		for i := range rules {
+			rules[i].Reason, rules[i].Cmd = t.d.o.Redact(rules[i].Reason), t.d.o.Redact(rules[i].Cmd)
+		}
 	}
 	return Request{
 		ID: id, State: StatePending, Digest: digest, Key: a.Subject.key(),
 		Agent: s.Agent, Session: s.Session, User: s.User, Tool: s.Tool,
-		Workspace: s.Workspace, Branch: s.Branch, Preset: a.Preset, Solo: a.Solo || a.Preset == "solo",
+		Workspace: s.Workspace, Branch: s.Branch, Preset: a.Preset, Solo: a.Solo,
 		Tier: a.Decision.Tier, Rules: rules, Summary: show.Summary, Call: a.Call, Batch: a.batch, Risks: show.Risks,
 		Approvers: max(1, a.Decision.Obligations.Approvers), Roles: a.Decision.Obligations.Roles,
 		Cut: show.Cut, Scripts: s.Scripts, Hosts: show.hosts(),

@@ -73,7 +73,7 @@ func TestADenialIsRepeatedWithItsAdvice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.settle(t, edit()).Request.ID
-	_, err := f.Deny(id, bob, "use the config package instead")
+	_, err := f.Deny(id, bob, "use the config package instead", "")
 	require.NoError(t, err)
 
 	out := f.settle(t, edit())
@@ -308,7 +308,7 @@ func TestIDsAreForgiving(t *testing.T) {
 	_, err = f.Get("00")
 	require.ErrorContains(t, err, "too short")
 
-	_, err = f.Deny(b, bob, "")
+	_, err = f.Deny(b, bob, "", "")
 	require.NoError(t, err)
 	r, err := f.Get("0000")
 	require.NoError(t, err, "among open requests it is unique")
@@ -329,7 +329,7 @@ func TestThePastFadesAndIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	old := f.settle(t, edit(args(`{"secret":"hunter2"}`)))
-	_, err := f.Deny(old.Request.ID, bob, "no")
+	_, err := f.Deny(old.Request.ID, bob, "no", "")
 	require.NoError(t, err)
 	f.pass(approval.DefaultFade + time.Minute)
 	sweep := func() {

@@ -54,7 +54,7 @@ func (w *walker) value(a *syntax.Assign) variable {
 	add := func() {
 		v := w.one(a.Value)
 		if v.opaque {
-			out.unknown = true
+			out.unknown, out.own = true, v.s == "$!" || v.s == "${!}"
 		} else if !slices.Contains(out.alts, v.s) {
 			out.alts = append(out.alts, v.s)
 		}
@@ -104,6 +104,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 	} else if a.Append && len(old.alts) == 1 {
 		v.list = slices.Clone(old.alts)
 	}
+	v.own = len(v.list) == 0 || v.own
 	for _, e := range a.Array.Elems {
 		if e.Index != nil || e.Value == nil {
 			w.sc.set(a.Name.Value, unknowable)
@@ -112,6 +113,7 @@ func (w *walker) assignArray(a *syntax.Assign) {
 		for _, f := range w.fields([]*syntax.Word{e.Value}) {
 			v.list = append(v.list, f.s)
 			v.unknown = v.unknown || f.opaque
+			v.own = v.own && f.s == "$!"
 		}
 	}
 	w.sc.set(a.Name.Value, v)

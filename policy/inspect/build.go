@@ -17,6 +17,14 @@ func (c *call) packageScript() {
 	}
 	sub, rest := c.args[0].s, c.args[1:]
 	var names []string
+	if c.name == "bun" && (byName(sub) == langNode || sub == "run" && len(rest) > 0 && byName(rest[0].s) == langNode) {
+		file := c.args[0]
+		if sub == "run" {
+			file = rest[0]
+		}
+		c.role('S', file, nil, "")
+		return
+	}
 	switch sub {
 	case "run", "run-script", "rum":
 		if len(rest) == 0 {
@@ -168,7 +176,7 @@ func (c *call) included(text string, depth int) string {
 // makeShell is what make runs while it reads: $(shell …) and NAME != ….
 var makeShell = regexp.MustCompile(`(?m)\$[({]shell\s+((?:[^(){}\n]|\([^()\n]*\))*)[)}]|^[\w.-]+\s*!=\s*([^\n]+)$`)
 
-// recipe is one rule of a Makefile.
+// recipe is one rule of a Makefile, or one task of a task file.
 type recipe struct {
 	needs []string
 	lines []string
@@ -189,6 +197,11 @@ func (w *walker) recipes(text string, goals []string, given map[string]string) {
 		}
 		goals = []string{first}
 	}
+	w.walkRules(rules, goals, vars)
+}
+
+// walkRules walks what making goals runs, and what they need.
+func (w *walker) walkRules(rules map[string]recipe, goals []string, vars map[string]string) {
 	seen := map[string]bool{}
 	for len(goals) > 0 && len(seen) < 500 {
 		g := goals[0]

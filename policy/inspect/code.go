@@ -25,6 +25,12 @@ const (
 	langSQL    language = "sql"
 	langCron   language = "cron"
 	langTcl    language = "tcl"
+	langJust   language = "just"
+	langTask   language = "task"
+	langNinja  language = "ninja"
+	langTox    language = "tox"
+	langCMake  language = "cmake"
+	langM4     language = "m4"
 	langOther  language = "other"
 )
 
@@ -56,12 +62,18 @@ func rule(id, severity string, does byte, re string) codeRule {
 var codeRules = []codeRule{
 	rule("code.spawn", "medium", doesSpawn, `\b(?:os\.(?:system|popen|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)|subprocess\.(?:run|call|Popen|check_call|check_output|getoutput|getstatusoutput)|commands\.get(?:status)?output|pty\.spawn|asyncio\.create_subprocess_(?:shell|exec))\s*\(`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bchild_process['"]?\)?\.|\bcp\.|\b)(?:exec|execSync|execFile|execFileSync|spawn|spawnSync|fork)\s*\(`),
-	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.Command|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:Deno\.(?:Command|run)|Bun\.spawn(?:Sync)?|Bun\.\$|execa|execaSync|shell\.exec|shelljs\.exec|zx)\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `\b(?:system|popen|shell_exec|passthru|proc_open|pcntl_exec|IO\.popen|Kernel\.(?:system|exec|spawn)|Open3\.\w+|PTY\.spawn|os\.execute|io\.popen)\b\s*\(?`),
 	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])(?:exec|spawn)\s+(?:['"]|qq?\b)`),
 	rule("code.spawn", "medium", doesSpawn, `\((?:async-)?shell-command(?:-to-string)?\s+|\((?:call|start)-process\s+`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:exec\.Command(?:Context)?|Command::new|(?:new\s+)?ProcessBuilder|getRuntime\(\)\.exec|System\.(?:cmd|shell)|Process\.(?:run|start|spawn)|Port\.open|run_command)\s*\(`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:callCommand|callProcess|spawnCommand|spawnProcess|readProcess|readCreateProcess|rawSystem|system2|os\.capture)\b\s*\(?`),
+	rule("code.spawn", "medium", doesSpawn, `\((?:ext:)?(?:run-shell-command|shell|system|run-program|term|ansi-term)\s+`),
+	rule("code.spawn", "medium", doesSpawn, `\b(?:e?syscmd|commandLine|run-program|inferior-shell:run|uiop:run-program)\b\s*\(?`),
+	rule("code.spawn", "medium", doesSpawn, `(?:^|[;{(=\s])sh\s+['"]`),
 	rule("code.spawn", "medium", doesSpawn, `(?:\bqx\s*[({/]|%x\s*[({\[])`),
 	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\b\s*\(?`),
+	rule("code.remove", "high", doesRemove, `\((?:delete-file|delete-directory|delete-directory-recursively)\s+`),
 	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\b\s*\(?`),
 	rule("code.net", "medium", doesNet, `\b(?:urllib\.request\.\w+|urllib2?\.urlopen|urlopen|urlretrieve|requests\.(?:get|post|put|delete|request|Session)|httpx\.\w+|aiohttp\.\w+|http\.client\.\w+|socket\.(?:socket|create_connection)|\.connect|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|https?\.(?:get|request)|fetch|axios(?:\.\w+)?|net\.(?:connect|createConnection|Socket)|dgram\.createSocket|dns\.(?:lookup|resolve\w*)|Net::HTTP\S*|URI\.open|TCPSocket\.(?:new|open)|IO::Socket\S*|LWP::\S+|fsockopen|curl_exec|curl_init)\s*\(?`),
 	rule("code.eval", "medium", doesEval, `\b(?:eval|exec|compile|execfile|__import__|Function|vm\.runIn\w+|instance_eval|class_eval|marshal\.loads|pickle\.loads?|create_function|assert|loadstring)\s*\(`),
@@ -122,14 +134,18 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			if n == 199 {
 				w.in.opaque("more calls in code than can be looked at")
 			}
+			args := names.argumentsOf(text[at[0]:at[1]], text[at[1]:])
 			found = append(found, policy.Finding{
 				Rule: r.id, Severity: r.severity, Path: file, Line: 1 + strings.Count(text[:at[0]], "\n"), Text: excerpt(text[at[0]:]),
 			})
-			if dynamic := w.callIn(c, r, names.argumentsOf(text[at[0]:at[1]], text[at[1]:])); dynamic != "" {
+			if r.does == doesRemove && w.removesOwn(c, args) {
+				found[len(found)-1].Severity = "medium"
+			}
+			if dynamic := w.callIn(c, r, args); dynamic != "" {
 				f := &found[len(found)-1]
-				f.Rule, f.Severity = f.Rule+"-dynamic", "high"
+				f.Rule += "-dynamic"
 				if file == "" {
-					c.opaque = dynamic
+					f.Severity, c.opaque = "high", dynamic
 				}
 			}
 		}
@@ -140,6 +156,14 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			c.writes(word{s: m[2]})
 		} else {
 			c.reads(word{s: m[2]})
+		}
+	}
+	if file == "" {
+		if languages[c.name] == langOther {
+			c.fragments(text)
+		}
+		for _, m := range pathIn.FindAllStringSubmatch(text, maxItems) {
+			c.reads(word{s: strings.Replace(m[1], "/.", "~/.", strings.Count(m[1][:2], "/."))})
 		}
 	}
 	for _, m := range perlOpen.FindAllStringSubmatch(text, 100) {
@@ -162,7 +186,7 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 		}
 	}
 	for _, m := range backticks.FindAllStringSubmatch(text, 50) {
-		if lang := languages[c.name]; lang == langPerl || lang == langRuby || lang == langPHP {
+		if lang := languages[c.name]; lang == langPerl || lang == langRuby || lang == langPHP || c.name == "julia" {
 			w.within("`", true).maybeText(m[1])
 		}
 	}
@@ -172,9 +196,21 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 var (
 	opened    = regexp.MustCompile(`\bopen\s*\(\s*(?:\w+\s*,\s*)?(['"])([^'"\n]+)['"]\s*(?:,\s*(?:mode\s*=\s*)?['"]([^'"]*)['"])?()`)
 	perlOpen  = regexp.MustCompile(`\bopen\s*\(?\s*(?:my\s+)?[\w$]+\s*,\s*['"]\s*([<>+|]*-?\|?)\s*(?:['"]\s*,\s*['"])?([^'"\n]+)['"]`)
+	pathIn    = regexp.MustCompile(`['"]((?:~|/)[^'"\s*?]+)['"]`)
 	urls      = regexp.MustCompile(`\b(?:https?|ftp|wss?)://[^\s'"` + "`" + `<>)\\]+`)
 	backticks = regexp.MustCompile("`([^`\n]+)`")
 )
+
+// removesOwn reports whether a call removes one named path beneath the
+// workspace, as the rules see from that path.
+func (w *walker) removesOwn(c *call, a arguments) bool {
+	if len(a.lits) == 0 || a.loose || strings.ContainsAny(a.lits[0], "*?$") {
+		return false
+	}
+	abs := w.in.abs(c.dir, a.lits[0])
+	rel, ok := w.in.inside(abs)
+	return ok && rel != "." || w.in.scope(abs) == policy.ScopeTemp
+}
 
 // perlOpen does what open(F, "> path") and open(F, "cmd |") say.
 func (w *walker) perlOpen(c *call, how string) {

@@ -3,7 +3,6 @@ package inspect
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -85,6 +84,10 @@ func (w *walker) callOnce(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if argv[0].opaque && x.bare {
 		w.bareName(c, s)
 	}
+	if argv[0].opaque {
+		s = w.located(s)
+		argv = s.argv
+	}
 	if kept := dropped(argv); len(kept) > 0 {
 		d := s
 		d.argv = kept
@@ -123,7 +126,7 @@ func (w *walker) negated(c *syntax.CallExpr) (inner string, ok bool) {
 // variable nobody set: r${x}m is rm.
 func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 	x := &expander{w: w, src: w.src, loose: true}
-	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque {
+	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque && !strings.HasPrefix(argv[0].s, "-") {
 		s.argv, s.loose = argv, true
 		w.within("", true).run(s)
 	}
@@ -259,7 +262,7 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		c.Opaque.Name, c.Opaque.Reason = true, "the command name holds "+r
 	case name.s == "":
 		c.Opaque.Name, c.Opaque.Reason = true, "the command name is empty"
-	case strings.ContainsAny(name.s, "*?[") && name.s != "[" && name.s != "[[":
+	case strings.ContainsAny(name.s, "*?[") && name.s != "[" && name.s != "[[" && !w.elsewhere():
 		c.Opaque.Name, c.Opaque.Reason = true, "the command name is a glob"
 	}
 	if c.Opaque.Name {
@@ -278,7 +281,11 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		c.Path, c.Lookalike = w.resolve(name.s, cl)
 	}
 	cl.path = c.Path
-	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
+	argv := s.argv[1:]
+	if cl.name == "vim" {
+		argv = silentEx(argv)
+	}
+	cl.opts, cl.args = readArgs(cl.p, argv)
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
 	args := cl.args
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
@@ -289,19 +296,6 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		c.Args = append(c.Args, a.s)
 	}
 	return cl
-}
-
-var plainBase = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
-
-// literalBase is the last part of a command name whose folder is known only when
-// it runs. The word has to be one whatever happens: what splits can begin with
-// anything.
-func literalBase(name word) (string, bool) {
-	if !name.opaque || name.many {
-		return "", false
-	}
-	dir, base := path.Split(name.s)
-	return base, dir != "" && plainBase.MatchString(base)
 }
 
 // program is the name rules know a program by.
@@ -323,7 +317,7 @@ var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
 	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
-	"docker-compose": "docker-compose", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
+	"docker-compose": "docker-compose", "rview": "vim", "rvim": "vim", "gvim": "vim", "vimdiff": "vim", "nvimdiff": "vim", "yash": "sh", "posh": "sh", "bosh": "sh", "c89": "cc", "c99": "cc", "sash": "sh", "osh": "bash", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
 }
 
@@ -406,4 +400,10 @@ func quote(s string) string {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	return s
+}
+
+// elsewhere reports whether the command is handed to another machine's or
+// container's program, past any shell.
+func (w *walker) elsewhere() bool {
+	return len(w.via) > 0 && remote[w.via[len(w.via)-1]] && w.via[len(w.via)-1] != "ssh"
 }

@@ -19,6 +19,7 @@
 //	wrappers.go    programs that run programs (containers.go, git.go, build.go, envruns.go)
 //	special.go     programs the table cannot describe: find, tar, dd, vim
 //	script.go      files about to be run, walked like text
+//	taskfiles.go   files that just, task, rake, ninja, tox … run without being told their name
 //	code.go        Python, Node, Perl, Ruby …: their calls (literals.go); textcode.go: sed, awk, SQL
 //	decode.go      base64, hex and gzip payloads
 //	paths.go       where a path lies; guards.go: what class it is of

@@ -25,6 +25,7 @@ type expander struct {
 type fenced struct {
 	source string
 	splits bool // it stands outside quotes: any number of words
+	steady bool // it does, but stays one word: see located.go
 }
 
 // fields expands words as arguments of a command.
@@ -183,7 +184,7 @@ func (x *expander) source(n syntax.Node) string {
 }
 
 func (x *expander) fence(n syntax.Node) syntax.WordPart {
-	x.fenced = append(x.fenced, fenced{x.source(n), !x.quoted})
+	x.fenced = append(x.fenced, fenced{x.source(n), !x.quoted, !x.quoted && x.steady(n)})
 	return &syntax.SglQuoted{Value: string(fenceOpen) + itoa(len(x.fenced)-1) + string(fenceClose)}
 }
 
@@ -193,7 +194,7 @@ func (x *expander) unfence(s string) word {
 		return word{s: s}
 	}
 	var b strings.Builder
-	out := word{opaque: true}
+	out := word{opaque: true, steady: true}
 	for {
 		before, rest, ok := strings.Cut(s, string(fenceOpen))
 		b.WriteString(before)
@@ -204,6 +205,7 @@ func (x *expander) unfence(s string) word {
 		if n, err := strconv.Atoi(num); err == nil && n < len(x.fenced) {
 			b.WriteString(x.fenced[n].source)
 			out.many = out.many || x.fenced[n].splits
+			out.steady = out.steady && (x.fenced[n].steady || !x.fenced[n].splits)
 		}
 		s = after
 	}

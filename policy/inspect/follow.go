@@ -24,6 +24,7 @@ func (w *walker) follow(c *call) {
 		c.environment(c.s.assigns)
 	}
 	c.special()
+	c.taskfile()
 	c.wrapped()
 	c.program()
 }
@@ -169,7 +170,10 @@ var shells = set("sh bash dash zsh ksh mksh fish rbash")
 // interpreters run scripts of their own language.
 var languages = map[string]language{
 	"python": langPython, "node": langNode, "perl": langPerl, "ruby": langRuby, "php": langPHP, "lua": langOther, "luajit": langOther,
-	"tclsh": langTcl, "expect": langTcl, "wish": langTcl, "awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake, "just": langMake,
+	"tclsh": langTcl, "expect": langTcl, "wish": langTcl, "awk": langAwk, "sed": langSed, "deno": langNode, "bun": langNode, "make": langMake, "gmake": langMake,
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
+	"ts-node": langNode, "tsx": langNode, "go": langOther, "java": langOther, "elixir": langOther, "Rscript": langOther, "julia": langOther, "m4": langM4,
+	"irb": langRuby, "pry": langRuby, "R": langOther, "octave": langOther, "octave-cli": langOther, "ghci": langOther, "gnuplot": langOther, "rpm": langOther, "rpmbuild": langOther, "rpmquery": langOther, "rpmdb": langOther, "rpmverify": langOther, "rpmspec": langOther, "jrunscript": langOther,
+	"jshell": langOther, "groovy": langOther, "scala": langOther, "kotlin": langOther, "sbcl": langOther, "racket": langOther, "guile": langOther, "clojure": langOther, "swipl": langOther,
 }

@@ -157,6 +157,12 @@ func (c *call) gitSub(sub string, in *call, raw []word) {
 			}
 			c.writes(word{s: where})
 		}
+	case "diff", "show", "log", "blame", "hash-object":
+		for _, a := range in.args { // --no-index is implied by a path outside
+			if absolute(a.s) || strings.HasPrefix(a.s, "../") {
+				c.reads(a)
+			}
+		}
 	case "bisect":
 		if len(raw) > 1 && raw[0].s == "run" {
 			c.runs(raw[1:])

@@ -101,6 +101,7 @@ type inspection struct {
 	parser   *syntax.Parser
 	expand   *expand.Config // reused: the library needs one for every word
 	written  written        // what the call writes before it runs it
+	found    []word         // where the last find looks
 	declared []declared     // functions, for those that are never called
 }
 

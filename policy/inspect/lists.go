@@ -17,8 +17,8 @@ type lists struct {
 
 type pattern struct {
 	policy.Pattern
-	re  *regexp.Regexp
-	all *regexp.Regexp // matches a text when one of its lines may match
+	re  prefiltered
+	all prefiltered // matches a text when one of its lines may match
 }
 
 // current compiles the data in force, once per *Data.
@@ -44,7 +44,7 @@ func compileLists(d *policy.Data) *lists {
 	for _, p := range d.Patterns {
 		// A pattern that does not compile is refused where data is loaded.
 		if re, err := regexp.Compile(p.Regex); err == nil {
-			l.patterns = append(l.patterns, pattern{p, re, regexp.MustCompile("(?m:" + p.Regex + ")")})
+			l.patterns = append(l.patterns, pattern{p, prefilter(re), prefilter(regexp.MustCompile("(?m:" + p.Regex + ")"))})
 		}
 	}
 	return l
@@ -73,7 +73,7 @@ func (l *lists) match(on, text string) []string {
 // defaultGuards hold even where the data names none.
 func defaultGuards() map[policy.Guard][]string {
 	return map[policy.Guard][]string{
-		policy.GuardSelf: {"**/.sallyport/**", "**/sallyport/policy/**", "**/.config/sallyport/**", "**/.local/state/sallyport/**", "**/.sallyport.yaml", "**/agent.sock", "**/control.sock"},
+		policy.GuardSelf: {"**/.sallyport/**", "**/sallyport/policy/**", "**/.config/sallyport/**", "**/.local/state/sallyport/**", "**/.sallyport.yaml", "**/sallyport/agent.sock", "**/sallyport/control.sock"},
 		policy.GuardAgent: {"**/.mcp.json", "**/.claude", "**/.claude/**", "**/.claude.json", "**/CLAUDE.md", "**/AGENTS.md", "**/.cursor/**", "**/.cursorrules",
 			"**/.codex/**", "**/.gemini/**", "**/.windsurf/**", "**/.windsurfrules", "**/.aider.conf.yml", "**/.continue/**", "**/.roo/**", "**/.clinerules", "**/.github/copilot-instructions.md"},
 		policy.GuardHook: {"**/.git", "**/.git/hooks", "**/.git/hooks/**", "**/.git/config", "**/.git/config.worktree", "**/.git/info/attributes", "**/.gitconfig", "**/.gitmodules",

@@ -22,6 +22,7 @@ type word struct {
 	s      string
 	opaque bool
 	many   bool // opaque, and may be any number of words
+	steady bool // many, but each part of it that splits stays one word
 }
 
 // positional are arguments as a function or a shell numbers them: behind one
@@ -47,6 +48,7 @@ type variable struct {
 	list    []string // elements of an indexed array
 	isList  bool
 	unknown bool
+	own     bool // unknown, but the id of a process this shell started
 }
 
 func scalar(s string) variable { return variable{alts: []string{s}} }
@@ -54,7 +56,7 @@ func scalar(s string) variable { return variable{alts: []string{s}} }
 var unknowable = variable{unknown: true}
 
 func (v variable) equal(o variable) bool {
-	return v.unknown == o.unknown && v.isList == o.isList && slices.Equal(v.alts, o.alts) && slices.Equal(v.list, o.list)
+	return v.unknown == o.unknown && v.own == o.own && v.isList == o.isList && slices.Equal(v.alts, o.alts) && slices.Equal(v.list, o.list)
 }
 
 // join is the variable after two branches met.
@@ -65,7 +67,7 @@ func (v variable) join(o variable) variable {
 	if v.isList || o.isList {
 		return unknowable
 	}
-	out := variable{alts: slices.Clone(v.alts), unknown: v.unknown || o.unknown}
+	out := variable{alts: slices.Clone(v.alts), unknown: v.unknown || o.unknown, own: (v.own || len(v.alts) > 0) && (o.own || len(o.alts) > 0)}
 	for _, a := range o.alts {
 		if !slices.Contains(out.alts, a) {
 			out.alts = append(out.alts, a)
@@ -115,6 +117,7 @@ type scope struct {
 	dead    end             // what was reached that ends the code here
 	special forkMap[string] // attributes of variables that change what an assignment does
 	piped   bool            // the last command of a pipe runs in this shell
+	tainted bool            // what ran may have set any variable
 }
 
 // end says what ends the code after a statement.
@@ -152,6 +155,7 @@ func (s *scope) set(name string, v variable) {
 // taint makes every variable hold possibly something else: what ran may have
 // assigned any of them.
 func (s *scope) taint() {
+	s.tainted = true
 	for name, v := range s.vars.clone() {
 		if name == "PWD" {
 			continue
@@ -272,6 +276,7 @@ func (s *scope) become(a, b *scope) {
 	out.special.adopt(&b.special)
 	out.dead = min(a.dead, b.dead)
 	out.piped = a.piped || b.piped
+	out.tainted = a.tainted || b.tainted
 	*s = *out
 }
 

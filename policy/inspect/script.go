@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func byName(p string) language {
 	switch path.Ext(p) {
 	case ".py":
 		return langPython
-	case ".js", ".mjs", ".cjs", ".ts", ".mts":
+	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":
 		return langNode
 	case ".pl", ".pm":
 		return langPerl
@@ -118,6 +119,14 @@ func byName(p string) language {
 		return langMake
 	case ".sql":
 		return langSQL
+	case ".cmake":
+		return langCMake
+	case ".m4":
+		return langM4
+	case ".ninja":
+		return langNinja
+	case ".exs", ".ex", ".R", ".r", ".jl", ".jsh", ".groovy", ".scala", ".kts", ".kt", ".lisp", ".rkt", ".scm", ".clj":
+		return langOther
 	case ".go", ".rs", ".c", ".h", ".java", ".json", ".yaml", ".yml", ".toml", ".md", ".txt", ".html", ".css", ".lua":
 		return langOther
 	}
@@ -127,6 +136,9 @@ func byName(p string) language {
 	}
 	return langShell
 }
+
+// makeFile is make's function that writes a file.
+var makeFile = regexp.MustCompile(`\$[({]file\s*>>?\s*([^,)}\s]+)`)
 
 // code looks through the text of a script in its language.
 func (w *walker) code(c *call, text, file string, lang language) []policy.Finding {
@@ -138,6 +150,9 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		}
 		w.textWithin(strings.TrimPrefix(text, "\ufeff"), maxScript)
 	case langMake:
+		for _, m := range makeFile.FindAllStringSubmatch(text, maxItems) {
+			c.writes(word{s: m[1]})
+		}
 		w.recipes(text, nil, nil)
 	case langAwk:
 		c.awkProgram(text)
@@ -147,6 +162,18 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		w.cron(text)
 	case langTcl:
 		w.tcl(text)
+	case langJust:
+		w.tasks(c, justTasks, text)
+	case langTask:
+		w.tasks(c, yamlTasks, text)
+	case langNinja:
+		w.ninja(text)
+	case langTox:
+		w.tox(text)
+	case langCMake:
+		w.cmake(text)
+	case langM4:
+		found = append(found, w.foreign(c, strings.NewReplacer("`", `"`, "'", `"`).Replace(text), file)...)
 	case langSQL:
 		c.sql(text)
 	default:

@@ -40,6 +40,23 @@ func TestScriptsAreRead(t *testing.T) {
 		"sub/package.json":      `{"scripts":{"go":"rm -rf /"}}`,
 		".git/hooks/pre-commit": "#!/bin/sh\nrm -rf /\n",
 		"bin/ls":                "rm -rf /",
+		"m.py":                  "import os\nos.system('rm -rf /')\n",
+		"pkg/__main__.py":       "import os\nos.system('rm -rf /')\n",
+		"s.ts":                  "new Deno.Command('rm', {args: ['-rf', '/']}).spawn()\n",
+		"s.go":                  "package main\nimport \"os/exec\"\nfunc main() { exec.Command(\"rm\", \"-rf\", \"/\").Run() }\n",
+		"S.java":                "class S { void m() { new ProcessBuilder(\"rm\", \"-rf\", \"/\").start(); } }",
+		"s.exs":                 `System.cmd("rm", ["-rf", "/"])`,
+		"s.R":                   `system("rm -rf /")`,
+		"s.m4":                  "esyscmd(`rm -rf /')",
+		"justfile":              "root := '/'\ndefault: wipe\n\nwipe dir='x' *more:\n    @rm -rf {{root}}\nok:\n    true\n",
+		"eager/justfile":        "x := `rm -rf /`\nok:\n\ttrue\n",
+		"Taskfile.yml":          "version: '3'\nvars: {ROOT: /}\ntasks:\n  wipe: {deps: [pre]}\n  pre:\n    cmds:\n      - |\n        if true; then\n          rm -rf {{.ROOT}}\n        fi\n  ok: [\"true\"]\n",
+		"Rakefile":              "task :wipe do\n  sh 'rm -rf /'\nend\n",
+		"build.ninja":           "rule wipe\n  command = rm $\n    -rf /\nbuild a: wipe\n",
+		"tox.ini":               "[testenv]\ncommands =\n    true\n    - rm -rf /\n",
+		"noxfile.py":            "import os\nos.system('rm -rf /')\n",
+		"conf/conftest.py":      "import subprocess\nsubprocess.run(['rm', '-rf', '/'])\n",
+		"CMakeLists.txt":        "execute_process(COMMAND true COMMAND rm -rf / OUTPUT_VARIABLE x)\n",
 	}
 	for _, text := range []string{
 		"bash s.sh", "sh ./s.sh", "./s.sh", "source ./s.sh", ". ./s.sh", "bash < s.sh", "cat s.sh | bash", `bash -c "$(cat s.sh)"`, "bash -x s.sh a b", "env bash s.sh",
@@ -48,11 +65,14 @@ func TestScriptsAreRead(t *testing.T) {
 		"make", "make all", "make D=/ dep", "make -f other.mk x", "make -C . dep", "make -f inc.mk go", "make -f shell.mk nothing", "make -f bang.mk", `printf 'all:\n\trm -rf /\n' > n.mk; make -f n.mk`,
 		"npm run build", "npm run wipe", "yarn wipe", "pnpm wipe", "npm install", "npm ci", "npm --prefix sub run go", "cd sub && npm run go",
 		"git commit -m x", "xargs -a l bash s.sh", "cp s.sh /tmp/x; bash /tmp/x", "PATH=./bin:$PATH ls", "PATH=$PWD/bin ls", "bin/ls",
+		"python -m m", "python3 -m pkg", "deno run -A s.ts", "bun s.ts", "bun run s.ts", "ts-node s.ts", "tsx s.ts", "go run s.go", "java S.java", "elixir s.exs", "Rscript s.R", "m4 s.m4",
+		"just", "just wipe", "cd sub && just wipe", "just -f justfile wipe", "just -d eager -f eager/justfile ok", "task wipe", "rake wipe", "ninja a", "ninja -f build.ninja", "tox", "nox", "cd conf && pytest", "cmake .",
+		"ipython -c '!rm -rf /'", `elixir -e 'System.cmd("rm", ["-rf", "/"])'`, `deno eval 'new Deno.Command("rm", {args: ["-rf", "/"]})'`, `jshell <<< 'Runtime.getRuntime().exec("rm -rf /")'`,
 	} {
 		f := look(t, files, text)
 		assert.True(t, wipesRoot(f), "%s: %v", text, touched(f))
 	}
-	for _, text := range []string{"make clean", "npm test", "git commit --no-verify -m x", "cat s.sh", "ls s.sh", "git status"} {
+	for _, text := range []string{"just ok", "just --list", "task ok", "python -m http.server", "go run .", "pytest", "make clean", "npm test", "git commit --no-verify -m x", "cat s.sh", "ls s.sh", "git status"} {
 		assert.False(t, wipesRoot(look(t, files, text)), text)
 	}
 }
@@ -137,4 +157,21 @@ func TestFactsAreComplete(t *testing.T) {
 	b, err := json.Marshal(look(t, nil, `ls; "$x"; > f; x=1; f() { :; }; f`).Cmds)
 	require.NoError(t, err)
 	assert.NotContains(t, string(b), "null")
+}
+
+// TestFoundAndHandedOn: what find lists, xargs hands to the command it runs.
+func TestFoundAndHandedOn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"find / -type f | xargs rm -rf":                "remove /",
+		"find / -type f -print0 | xargs -0 rm -f":      "remove /",
+		"find /etc | sudo xargs -I{} rm {}":            "remove /etc",
+		"find src -name '*.o' | xargs rm":              "remove src/**/*.o",
+		"find /etc -name '*.conf' | xargs -n1 chmod 0": "write /etc/**/*.conf",
+	} {
+		assert.Contains(t, strings.Join(touched(look(t, memory{}, text)), "\n"), want, text)
+	}
+	for _, text := range []string{"find / -type f | xargs grep x", "find / | wc -l; echo a | xargs rm", "find . | xargs ls; ls | xargs rm"} {
+		assert.False(t, wipesRoot(look(t, memory{}, text)), text)
+	}
 }

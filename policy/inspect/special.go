@@ -21,8 +21,11 @@ func (c *call) tool() {
 		c.sed()
 	case "awk":
 		c.awk()
-	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish":
+	case "python", "perl", "ruby", "node", "php", "lua", "tclsh", "expect", "wish", "m4", "irb", "pry", "octave", "octave-cli", "R", "ghci", "jshell", "scala", "julia", "sbcl", "racket", "guile", "clojure", "swipl":
 		c.interpreter()
+		c.module()
+	case "go", "deno", "java":
+		c.source()
 	case "nc":
 		if len(c.args) > 1 {
 			c.w.in.reach("nc", word{s: c.args[0].s + ":" + c.args[1].s, opaque: c.args[0].opaque || c.args[1].opaque})
@@ -60,6 +63,62 @@ func (c *call) tool() {
 		c.remoteCopy()
 	case "curl", "wget":
 		c.download()
+	case "kill":
+		c.killed()
+	default:
+		c.operand()
+	}
+}
+
+// source follows the file that go run, deno run and java are given as a program.
+func (c *call) source() {
+	args := c.args
+	switch c.name {
+	case "go", "deno":
+		if len(args) < 2 {
+			return
+		}
+		if args[0].s == "eval" {
+			c.inline(args[1].s, languages[c.name])
+		}
+		if args[0].s != "run" {
+			return
+		}
+		args = args[1:]
+	case "java":
+		if len(args) == 0 {
+			return
+		}
+		args = args[:1]
+	}
+	for _, a := range args {
+		if ext := path.Ext(a.s); ext == ".go" || ext == ".java" || c.name == "deno" && !strings.Contains(a.s, "://") {
+			c.role('S', a, nil, "")
+		}
+		if c.name != "go" {
+			return
+		}
+	}
+}
+
+// module follows python -m NAME to a module of the folder, and the lines of
+// IPython that escape to a shell.
+func (c *call) module() {
+	if path.Base(c.s.argv[0].s) == "ipython" {
+		for _, o := range c.opts {
+			c.escapesToShell(o.value.s)
+		}
+	}
+	name, ok := c.value("-m")
+	if !ok || c.name != "python" || name.opaque || c.script != nil {
+		return
+	}
+	base := strings.ReplaceAll(name.s, ".", "/")
+	for _, file := range []string{base + ".py", base + "/__main__.py"} {
+		if content, ok := c.w.in.held(c.w.in.abs(c.dir, file)); ok && content != nil {
+			c.role('S', word{s: file}, nil, "")
+			return
+		}
 	}
 }
 
@@ -119,6 +178,7 @@ func (c *call) find() {
 		c.reads(r)
 	}
 	found := filtered(args, roots)
+	c.w.in.found = found
 	for _, r := range found {
 		c.reads(r)
 	}
@@ -294,15 +354,7 @@ func (c *call) vim() {
 		}
 	}
 	for _, t := range texts {
-		t = strings.TrimLeft(t, ": \t")
-		if i := strings.IndexByte(t, '!'); i >= 0 && i < 12 {
-			c.shell(word{s: t[i+1:]}, "-c")
-		}
-		if i := strings.Index(t, "system("); i >= 0 {
-			if a := (constants{}).argumentsOf("(", t[i+len("system("):]); len(a.lits) > 0 {
-				c.shell(word{s: a.lits[0]}, "system()")
-			}
-		}
+		c.ex(t)
 	}
 }
 

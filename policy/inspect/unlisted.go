@@ -20,10 +20,17 @@ func (c *call) wrapped() {
 		return
 	}
 	argv := c.s.argv
+	if c.w.stdin != nil {
+		c.fragments(*c.w.stdin)
+	}
 	for i := 1; i < len(argv); i++ {
 		if argv[i].opaque {
 			continue
 		}
+		if p, ok := fileIn(argv[i].s); ok && c.name != "cd" {
+			c.reads(word{s: p})
+		}
+		c.fragments(argv[i].s)
 		if i+1 < len(argv) && hazards[c.w.in.program(argv[i].s)] {
 			c.runs(argv[i:])
 			return
@@ -40,6 +47,31 @@ func (c *call) commandLine(text string) {
 	first, rest, ok := strings.Cut(strings.TrimSpace(text), " ")
 	if ok && rest != "" && hazards[c.w.in.program(first)] {
 		c.inner(c.name).maybeText(text)
+	}
+}
+
+// quotedHazards are the programs that a quoted part of an argument is taken for a
+// command of, besides the hazards.
+var quotedHazards = set(`tee cp ln truncate systemctl crontab useradd usermod chpasswd insmod modprobe iptables scp ssh rsync socat telnet eval find xargs`)
+
+// fragments walks the parts of a text in a language nobody here knows that read
+// like a command line: (run "rm -rf x"), \write18{rm -rf x}, !rm -rf x. A part
+// that is an absolute path counts as read.
+func (c *call) fragments(text string) {
+	if len(text) > maxText || !strings.ContainsAny(text, "\"'`{}()[]!,\n") {
+		return
+	}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\"'`{}()[];|,\n", r) })
+	for _, p := range parts[:min(len(parts), maxItems)] {
+		p = strings.Trim(p, "\\!: \t%")
+		if absolute(p) && !strings.ContainsAny(p, " \t*?") && len(p) > 2 {
+			c.reads(word{s: p})
+			continue
+		}
+		first, rest, ok := strings.Cut(p, " ")
+		if ok && rest != "" && (hazards[c.w.in.program(first)] || quotedHazards[first]) {
+			c.inner(c.name).maybeText(p)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type walker struct {
 	fromFile bool     // the standard input is a file that is not known
 	running  []string // digests of the scripts on the way down
 	fed      string   // program whose output is the standard input
+	listed   []word   // where the find that feeds the standard input looks, when one does
 	depth    int
 	// redirs are those of the compound commands around.
 	redirs  []*syntax.Redirect
@@ -245,6 +246,7 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	out, ok := w.prints([]*syntax.Stmt{c.X})
 	left := w.within("", true)
 	left.forks++
+	w.in.found = nil
 	left.stmt(c.X)
 	mid := len(w.in.facts.Cmds)
 	right := w.within("", true)
@@ -253,7 +255,10 @@ func (w *walker) pipe(c *syntax.BinaryCmd) {
 	if from == mid {
 		right.fed = ""
 	}
-	right.stdin = nil
+	right.stdin, right.listed = nil, nil
+	if right.fed == "find" {
+		right.listed = w.in.found
+	}
 	if ok {
 		right.stdin = &out
 	}

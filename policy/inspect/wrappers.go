@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 
 	"sallyport/policy"
@@ -18,7 +19,7 @@ func (c *call) special() {
 		}
 	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish":
 		c.shellProgram()
-	case "su", "runuser":
+	case "su", "runuser", "sg":
 		c.trailing("-c")
 		switch {
 		case c.name == "runuser" && c.flag("-u") && len(c.args) > 0:
@@ -141,7 +142,10 @@ func (c *call) shellProgram() {
 // stdinShell walks a known standard input as shell text.
 func (c *call) stdinShell() {
 	if c.w.stdin == nil {
-		if c.w.fromFile || c.w.fed != "" {
+		switch {
+		case c.w.fed != "":
+			c.opaque = "runs its input as commands"
+		case c.w.fromFile:
 			c.opaque = "runs a text known only when it runs"
 		}
 		return
@@ -246,9 +250,11 @@ func (c *call) xargs() {
 		return
 	}
 	extra := []word{{s: "<stdin>", opaque: true}}
-	if c.w.stdin != nil {
-		extra = nil
+	switch {
+	case c.w.stdin != nil:
 		extra = c.items(*c.w.stdin)
+	case len(c.w.listed) > 0:
+		extra = append(slices.Clone(c.w.listed), extra...)
 	}
 	in, isIn := c.value("-I")
 	if v, ok := c.value("-i"); ok {

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -27,9 +29,15 @@ type generation struct {
 	byID     map[string]RuleInfo
 	store    storage.Store
 	txn      storage.Transaction                  // one read for all evaluations: the store is never written
-	queries  map[string]oparego.PreparedEvalQuery // by unit
-	trusted  []bool                               // by query variable: the rule set may grant, not only take
+	queries  map[string]oparego.PreparedEvalQuery // by unit, and unit + having
+	bindings []binding
 	revision string
+}
+
+// binding is one hit set of one package, as a variable of the queries.
+type binding struct {
+	variable, pkg, set string
+	trusted            bool // its rules may grant, not only take
 }
 
 // capabilities are those of this evaluator without what would make a decision
@@ -113,14 +121,7 @@ func (g *generation) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	modules := map[string]*ast.Module{}
-	for _, s := range g.sources {
-		for _, m := range s.modules {
-			if !m.test {
-				modules[m.file] = split(m.ast)
-			}
-		}
-	}
+	modules, whole := g.modules()
 	if compiler.Compile(modules); compiler.Failed() {
 		return fmt.Errorf("compile the policy:\n%w", compiler.Errors)
 	}
@@ -140,10 +141,15 @@ func (g *generation) prepare(ctx context.Context) error {
 		return fmt.Errorf("prepare the policy: %w", err)
 	}
 	g.queries = map[string]oparego.PreparedEvalQuery{}
-	packages := g.packages()
-	for unit, set := range map[string]string{unitCall: callHit, unitCmd: cmdHit} {
+	g.bindings = g.bind(compiler)
+	for unit, sets := range map[string][]string{
+		unitCall: {callHit}, unitCall + having: {callHit, callHit + having}, unitCmd: {cmdHit}, unitCmd + having: {cmdHit, cmdHit + having},
+	} {
+		if whole {
+			sets = []string{cmdHit}
+		}
 		query, err := oparego.New(
-			oparego.Query(entry(compiler, packages, set)),
+			oparego.Query(g.entry(sets)),
 			oparego.Compiler(compiler),
 			oparego.Store(g.store),
 			oparego.StrictBuiltinErrors(true),
@@ -156,46 +162,63 @@ func (g *generation) prepare(ctx context.Context) error {
 	return nil
 }
 
-// packages lists the packages that have a hit set, and fills trusted.
-func (g *generation) packages() []string {
+// modules are those of the rules, split, or whole where a rule reads what others
+// found.
+func (g *generation) modules() (modules map[string]*ast.Module, whole bool) {
+	modules = map[string]*ast.Module{}
+	for _, s := range g.sources {
+		for _, m := range s.modules {
+			if !m.test {
+				modules[m.file] = m.ast
+				whole = whole || readsHits(m.ast)
+			}
+		}
+	}
+	for file, m := range modules {
+		if whole {
+			modules[file] = m.Copy()
+		} else {
+			modules[file] = split(m)
+		}
+	}
+	return modules, whole
+}
+
+// bind numbers the packages that have hit sets.
+func (g *generation) bind(c *ast.Compiler) []binding {
 	owner := ownerOf(g.sources)
 	trust := map[string]bool{}
 	for _, s := range g.sources {
 		for _, m := range s.modules {
-			if m.test {
-				continue
-			}
-			for _, r := range m.ast.Rules {
-				if r.Head.Name.String() == cmdHit {
-					trust[m.ast.Package.Path.String()] = s.layer == builtin || s.layer == owner
-				}
+			if !m.test {
+				trust[m.ast.Package.Path.String()] = s.layer == builtin || s.layer == owner
 			}
 		}
 	}
-	packages := make([]string, 0, len(trust))
-	for p := range trust {
-		packages = append(packages, p)
+	var out []binding
+	for i, p := range slices.Sorted(maps.Keys(trust)) {
+		for _, set := range hitSets {
+			if ref, err := ast.ParseRef(p + "." + set); err == nil && len(c.GetRulesExact(ref)) > 0 {
+				out = append(out, binding{fmt.Sprintf("%s%d", set, i), p, set, trust[p]})
+			}
+		}
 	}
-	sort.Strings(packages)
-	for _, p := range packages {
-		g.trusted = append(g.trusted, trust[p])
-	}
-	return packages
+	return out
 }
 
-// entry is the query of one unit: the sets of every package that has one. A
-// partial set is always defined, so the conjunction is too.
-func entry(c *ast.Compiler, packages []string, set string) string {
-	var sets []string
-	for i, p := range packages {
-		if ref, err := ast.ParseRef(p + "." + set); err == nil && len(c.GetRulesExact(ref)) > 0 {
-			sets = append(sets, fmt.Sprintf("h%d = %s", i, ref))
+// entry is a query for the sets of every package that has them. A partial set
+// is always defined, so the conjunction is too.
+func (g *generation) entry(sets []string) string {
+	var terms []string
+	for _, b := range g.bindings {
+		if slices.Contains(sets, b.set) {
+			terms = append(terms, b.variable+" = "+b.pkg+"."+b.set)
 		}
 	}
-	if len(sets) == 0 {
+	if len(terms) == 0 {
 		return "true"
 	}
-	return strings.Join(sets, "; ")
+	return strings.Join(terms, "; ")
 }
 
 // document is the data as rules see it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +39,7 @@ type obligations struct {
 	Limits    sandbox.Limits      `json:"limits"`
 	Redact    bool                `json:"redact"`
 	Approvers int                 `json:"approvers"`
+	Roles     []string            `json:"roles"`
 }
 
 // decision evaluates the call and each of its commands, and joins what fired.
@@ -50,28 +50,41 @@ func (g *generation) decision(ctx context.Context, enc *encoder, c policy.Call, 
 	opts = append(opts, oparego.EvalExternalCancel(stop), oparego.EvalTransaction(g.txn))
 	in := newInput(c, f, g.data)
 	base := enc.items(reflect.ValueOf(in), make([][2]*ast.Term, 0, 12))
-	hits, err := g.evaluate(ctx, unitCall, base, "", opts)
+	hits, err := g.evaluate(ctx, in.sets(), base, "", opts)
 	if err != nil {
 		return policy.Decision{}, err
 	}
 	base = perCommand(base)
 	cmdKey := ast.StringTerm("cmd")
-	seen := map[int][]*ast.Term{} // by hash: a loop body walked twice is judged once
-	for _, cmd := range f.Cmds {
-		term := enc.term(reflect.ValueOf(*newCommand(cmd, g.data)))
-		hash := term.Value.Hash()
-		if slices.ContainsFunc(seen[hash], term.Equal) {
-			continue
-		}
-		seen[hash] = append(seen[hash], term)
+	for _, cmd := range distinct(f.Cmds) {
+		command := newCommand(cmd, g.data)
+		term := enc.term(reflect.ValueOf(*command))
 		input := append(base[:len(base):len(base)], [2]*ast.Term{cmdKey, term})
-		more, err := g.evaluate(ctx, unitCmd, input, cmd.Text, opts)
+		more, err := g.evaluate(ctx, command.sets(), input, cmd.Text, opts)
 		if err != nil {
 			return policy.Decision{}, err
 		}
 		hits = append(hits, g.relaxed(more, cmd.Program)...)
 	}
 	return g.join(in, f, hits), nil
+}
+
+// distinct leaves out commands whose facts are those of an earlier one: a loop's
+// body, walked twice, is judged once.
+func distinct(cmds []policy.Cmd) []policy.Cmd {
+	if len(cmds) < 2 {
+		return cmds
+	}
+	out := make([]policy.Cmd, 0, len(cmds))
+	same := make(map[string][]int, len(cmds)) // by text: where in out
+	for i := range cmds {
+		c := &cmds[i]
+		if !slices.ContainsFunc(same[c.Text], func(j int) bool { return reflect.DeepEqual(&out[j], c) }) {
+			same[c.Text] = append(same[c.Text], len(out))
+			out = append(out, *c)
+		}
+	}
+	return out
 }
 
 // perCommand turns the members of a call's input into those that all its
@@ -93,11 +106,11 @@ func perCommand(call [][2]*ast.Term) [][2]*ast.Term {
 // evaluate runs the rules over one input. A failure that lies in the rules or
 // the input is a hit of its own, so that it can only tighten; an error means
 // that the caller gave up.
-func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
+func (g *generation) evaluate(ctx context.Context, sets string, items [][2]*ast.Term, text string, opts []oparego.EvalOption) ([]fired, error) {
 	opts = append(opts[:len(opts):len(opts)], oparego.EvalParsedInput(ast.NewObject(items...)))
 	// Without a way to end, the context costs the evaluator no goroutine; the
 	// external cancel ends it instead.
-	query := g.queries[unit]
+	query := g.queries[sets]
 	rs, err := query.Eval(context.WithoutCancel(ctx), opts...)
 	switch {
 	case ctx.Err() != nil:
@@ -109,8 +122,8 @@ func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.
 	}
 	var hits []fired
 	spoken := false // by a layer that may: silence is L3, and no other layer can end it
-	for i, trusted := range g.trusted {
-		bound, there := rs[0].Bindings["h"+strconv.Itoa(i)]
+	for _, b := range g.bindings {
+		bound, there := rs[0].Bindings[b.variable]
 		if !there {
 			continue
 		}
@@ -119,8 +132,8 @@ func (g *generation) evaluate(ctx context.Context, unit string, items [][2]*ast.
 			return []fired{broken("policy.shape", text, "a rule set is not a set", "write `hit contains …`")}, nil
 		}
 		for _, e := range set {
-			hits = append(hits, g.read(e, text, trusted))
-			spoken = spoken || trusted
+			hits = append(hits, g.read(e, text, b.trusted))
+			spoken = spoken || b.trusted
 		}
 	}
 	if !spoken {
@@ -302,6 +315,7 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 		t.Limits = stricterLimits(t.Limits, h.obliges.Limits)
 		o.Redact = o.Redact || h.obliges.Redact
 		o.Approvers = max(o.Approvers, h.obliges.Approvers)
+		o.Roles = bothRoles(o.Roles, h.obliges.Roles)
 	}
 	t.Write = min(t.Write, limit)
 	for _, allowed := range caps {
@@ -310,6 +324,19 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 	t.Net = slices.Compact(sorted(t.Net))
 	t.Expect = expected(f)
 	return o
+}
+
+// bothRoles are the roles that satisfy two rules: those that both name. Where they
+// name none in common, the one that is left is nobody's, and nobody may approve.
+func bothRoles(a, b []string) []string {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(r string) bool { return !slices.Contains(b, r) })
+	if len(both) == 0 {
+		return []string{strings.Join(a, "/") + " and " + strings.Join(b, "/")}
+	}
+	return both
 }
 
 func sorted(net []sandbox.Endpoint) []sandbox.Endpoint {

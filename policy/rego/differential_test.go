@@ -3,7 +3,6 @@ package rego
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"sort"
 	"strings"
@@ -268,18 +267,18 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, "removed", Diff(b, a)[0].Change)
 }
 
-func BenchmarkDecideWith200UserRules(b *testing.B) {
-	text := "package sallyport.user\n"
-	for i := range 200 {
-		text += fmt.Sprintf("\n# METADATA\n# title: Rule %d\n# custom:\n#   id: user.r%d\n#   tier: L2\n#   reason: because\n#   remedy: another way\nhit contains rego.metadata.rule().custom if {\n\tinput.cmd.program == \"program%d\"\n\tinput.cmd.sub == \"x\"\n}\n", i, i, i)
-	}
-	e := load(b, Layer{Name: "user", FS: files("x.rego", text)})
-	benchmarkDecide(b, e)
-}
-
-func BenchmarkLoad(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		load(b)
-	}
+// TestRuleThatReadsHits: a rule may read what the other rules found, in either
+// unit, and sees it whole.
+func TestRuleThatReadsHits(t *testing.T) {
+	t.Parallel()
+	layer := Layer{Name: "user", FS: files("x.rego", rule("user", "user.second-look", "L3", `	some h in data.sallyport.rules.hit
+	h.id == "filesystem.command-write"`))}
+	e := load(t, layer)
+	writes := command("touch", "a")
+	writes.Targets = []policy.FileFact{{Op: "write", Path: "a", Scope: policy.ScopeWorkspace}}
+	d := decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{writes}})
+	assert.Contains(t, ids(d), "user.second-look")
+	assert.Contains(t, ids(d), "filesystem.command-write")
+	d = decide(t, e, call("run_command"), policy.Facts{Cmds: []policy.Cmd{command("ls")}})
+	assert.NotContains(t, ids(d), "user.second-look")
 }

@@ -76,16 +76,3 @@ func TestDecideCommands(t *testing.T) {
 		assert.Equal(t, tt.verdict, d.Verdict, "%v: %+v", tt.argv, d.Rules)
 	}
 }
-
-func BenchmarkDecide(b *testing.B) { benchmarkDecide(b, load(b)) }
-
-func benchmarkDecide(b *testing.B, e *Engine) {
-	c := call("run_command")
-	f := policy.Facts{Cmds: []policy.Cmd{command("git", "commit", "-m", "x")}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := e.Decide(context.Background(), c, f); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

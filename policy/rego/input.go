@@ -108,6 +108,22 @@ func newInput(c policy.Call, f policy.Facts, d *policy.Data) Input {
 	return in
 }
 
+// sets names the query for the call.
+func (in Input) sets() string {
+	if *in.Has == (Has{}) {
+		return unitCall
+	}
+	return unitCall + having
+}
+
+// sets names the query for the command.
+func (c *Command) sets() string {
+	if c.Has == (CmdHas{}) {
+		return unitCmd
+	}
+	return unitCmd + having
+}
+
 // opExec is the FileFact operation of a file that is run.
 const opExec = "exec"
 

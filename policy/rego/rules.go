@@ -114,7 +114,7 @@ func ruleInfo(layer, file string, r *ast.Rule) (RuleInfo, error) {
 func learnReads(infos []RuleInfo, c *ast.Compiler) {
 	for _, m := range c.Modules {
 		for _, r := range m.Rules {
-			if name := r.Head.Name.String(); name != cmdHit && name != callHit || r.Location == nil {
+			if !slices.Contains(hitSets, r.Head.Name.String()) || r.Location == nil {
 				continue
 			}
 			at := fmt.Sprintf("%s:%d", r.Location.File, r.Location.Row)

@@ -107,6 +107,9 @@ func (s *site) run(run Run, stdio []int) Exit {
 	if err != nil {
 		return Exit{Error: err.Error()}
 	}
+	if file := s.stale(run.Expect); file != "" {
+		return Exit{Stale: file}
+	}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if s.spec.Flags&unix.CLONE_NEWPID == 0 {
 		sys.Pdeathsig = unix.SIGKILL

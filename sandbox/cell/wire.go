@@ -163,11 +163,17 @@ type Run struct {
 	Argv []string `json:"argv"`
 	Env  []string `json:"env,omitempty"` // nil: the cell's own
 	Dir  string   `json:"dir"`           // absolute
+	// Expect are files and the hex SHA-256 of the content they were judged by
+	// ("" for one that was absent), by absolute path. Where the workspace is a
+	// layer, each is copied into it first, so that what changes beneath later is
+	// not what the program sees.
+	Expect map[string]string `json:"expect,omitempty"`
 }
 
 // Exit is how the program ended, or why it did not start.
 type Exit struct {
 	Error  string `json:"error,omitempty"` // it did not start
+	Stale  string `json:"stale,omitempty"` // it did not start: this file is not as Run.Expect has it
 	Code   int    `json:"code"`
 	Signal int    `json:"signal,omitempty"`
 	UserNS int64  `json:"user_ns,omitempty"` // of it and all its waited-for descendants

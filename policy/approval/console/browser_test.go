@@ -104,7 +104,7 @@ func (f *fixture) story(t *testing.T) (deploy, edit approval.Request) {
 		a.Decision.Rules[0] = policy.RuleHit{ID: "tests.write", Tier: policy.L2, Verdict: policy.Ask, Reason: "its tests write in the workspace"}
 	}
 	past := f.ask(t, tests)
-	_, err := f.desk.Approve(past.ID, bob, approval.ApproveOptions{Note: "go ahead"})
+	_, err := f.desk.Approve(past.ID, bob, approval.ApproveOptions{Note: "go ahead", Shown: past.Shown})
 	require.NoError(t, err)
 	f.ask(t, tests) // the agent repeats the call
 	require.NoError(t, f.desk.Finish(past.ID, "ok"))
@@ -114,7 +114,7 @@ func (f *fixture) story(t *testing.T) (deploy, edit approval.Request) {
 		a.Decision.Rules[0] = policy.RuleHit{ID: "network.pipe-to-shell", Tier: policy.L3, Verdict: policy.Ask, Reason: "runs what a server sends, unseen"}
 		a.Decision.Tier = policy.L3
 	})
-	_, err = f.desk.Deny(past.ID, bob, "use the packaged version")
+	_, err = f.desk.Deny(past.ID, bob, "use the packaged version", "")
 	require.NoError(t, err)
 	f.pass(4 * time.Minute)
 	deploy = f.ask(t, func(a *approval.Ask) {
@@ -189,7 +189,7 @@ func TestThePageFollowsTheDesk(t *testing.T) {
 	require.NoError(t, chromedp.Do(ctx, enter(f, t), chromedp.WaitVisible(".calm")))
 	r := f.ask(t)
 	require.NoError(t, chromedp.Do(ctx, chromedp.WaitVisible(".card.L2")))
-	_, err := f.desk.Deny(r.ID, approval.Person{Name: "bob", Channel: "cli"}, "")
+	_, err := f.desk.Deny(r.ID, approval.Person{Name: "bob", Channel: "cli"}, "", "")
 	require.NoError(t, err)
 	require.NoError(t, chromedp.Do(ctx, chromedp.WaitNotPresent(".card.L2"), chromedp.WaitVisible(".state.denied")))
 

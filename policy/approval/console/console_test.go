@@ -199,7 +199,7 @@ func TestSessionGrantAndRevoke(t *testing.T) {
 	b := f.signIn(t, ann)
 	_, show := b.get(t, "/console/requests/"+r.ID)
 	require.Contains(t, show, "For this session")
-	b.post(t, "/console/requests/"+r.ID+"/approve", url.Values{"scope": {"session"}})
+	b.post(t, "/console/requests/"+r.ID+"/approve", url.Values{"scope": {"session"}, "shown": {r.Shown}})
 	_, grants := b.get(t, "/console/grants")
 	all, err := f.desk.Grants()
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestSessionGrantAndRevoke(t *testing.T) {
 	status, page := b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}})
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, page, "tick that you have looked at all of it")
-	status, _ = b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}, "read": {"1"}})
+	status, _ = b.post(t, "/console/requests/"+l3.ID+"/approve", url.Values{"scope": {"once"}, "read": {"1"}, "shown": {l3.Shown}})
 	require.Equal(t, http.StatusOK, status)
 	cut := f.ask(t, func(a *approval.Ask) { a.Subject.Tool, a.Show.Cut = "x", []string{"diff: half of it"} })
 	_, show = b.get(t, "/console/requests/"+cut.ID)
@@ -231,7 +231,7 @@ func TestApproveAndGrant(t *testing.T) {
 	r := f.ask(t)
 	b := f.signIn(t, ann)
 	form := func(paths, uses, hours string) url.Values {
-		return url.Values{"scope": {"grant"}, "paths": {paths}, "uses": {uses}, "hours": {hours}, "session": {"1"}}
+		return url.Values{"scope": {"grant"}, "paths": {paths}, "uses": {uses}, "hours": {hours}, "session": {"1"}, "shown": {r.Shown}}
 	}
 	status, body := b.post(t, "/console/requests/"+r.ID+"/approve", form("", "x", "4"))
 	require.Equal(t, http.StatusBadRequest, status)
@@ -282,7 +282,12 @@ func TestABatchIsOnePage(t *testing.T) {
 	for _, want := range []string{"edit number 1", "edit number 2", "edit number 3", "Approve all 3"} {
 		require.Contains(t, page, want)
 	}
-	status, _ := b.post(t, "/console/requests/"+batch.ID+"/approve", url.Values{"scope": {"once"}})
+	whole, err := f.desk.Batch(batch.ID)
+	require.NoError(t, err)
+	require.Contains(t, page, whole.Shown, "the answer is to what was shown")
+	status, _ := b.post(t, "/console/requests/"+batch.ID+"/approve", url.Values{"scope": {"once"}, "shown": {whole.Calls[0].Shown}})
+	require.Equal(t, http.StatusForbidden, status, "an answer to one call of it is none to all")
+	status, _ = b.post(t, "/console/requests/"+batch.ID+"/approve", url.Values{"scope": {"once"}, "shown": {whole.Shown}})
 	require.Equal(t, http.StatusOK, status)
 	waiting, err := f.desk.List(approval.Filter{States: []approval.State{approval.StateApproved}})
 	require.NoError(t, err)
@@ -295,7 +300,7 @@ func TestASuggestedGrantIsOneClick(t *testing.T) {
 	by := approval.Person{Name: "bob", Channel: "cli"}
 	for i := range 8 {
 		r := f.ask(t, func(a *approval.Ask) { a.Subject.Args = json.RawMessage{byte('0' + i)} })
-		_, err := f.desk.Approve(r.ID, by, approval.ApproveOptions{})
+		_, err := f.desk.Approve(r.ID, by, approval.ApproveOptions{Shown: r.Shown})
 		require.NoError(t, err)
 	}
 	b := f.signIn(t, ann)

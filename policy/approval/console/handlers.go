@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -111,6 +112,11 @@ func (c *Console) look(id string, s *session) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
+	return c.judged(o, s)
+}
+
+// judged adds to a request what helps to judge it.
+func (c *Console) judged(o approval.Request, s *session) (shown, error) {
 	similar, err := c.o.Desk.Similar(o, 3)
 	if err != nil {
 		return shown{}, err
@@ -124,22 +130,23 @@ func (c *Console) look(id string, s *session) (shown, error) {
 
 type batched struct {
 	ID    string
+	Shown string
 	Calls []shown
 }
 
 func (c *Console) batch(w http.ResponseWriter, r *http.Request, s *session) {
-	all, err := c.o.Desk.List(approval.Filter{States: []approval.State{approval.StatePending}, Batch: r.PathValue("id")})
+	all, err := c.o.Desk.Batch(r.PathValue("id"))
+	if errors.Is(err, approval.ErrDecided) {
+		c.message(w, s, http.StatusNotFound, "No call of this batch waits any more.")
+		return
+	}
 	if err != nil {
 		c.fail(w, s, err)
 		return
 	}
-	if len(all) == 0 {
-		c.message(w, s, http.StatusNotFound, "No call of this batch waits any more.")
-		return
-	}
-	body := batched{ID: r.PathValue("id")}
-	for i := len(all) - 1; i >= 0; i-- {
-		b, err := c.look(all[i].ID, s)
+	body := batched{ID: all.ID, Shown: all.Shown}
+	for _, o := range all.Calls {
+		b, err := c.judged(o, s)
 		if err != nil {
 			c.fail(w, s, err)
 			return
@@ -211,7 +218,7 @@ func globs(s string) []string {
 }
 
 func (c *Console) deny(w http.ResponseWriter, r *http.Request, s *session) {
-	done, err := c.o.Desk.Deny(r.PathValue("id"), s.by(r), r.PostFormValue("note"))
+	done, err := c.o.Desk.Deny(r.PathValue("id"), s.by(r), r.PostFormValue("note"), r.PostFormValue("shown"))
 	c.decided(w, r, s, done, err)
 }
 

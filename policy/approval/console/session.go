@@ -160,6 +160,9 @@ func (c *Console) signedIn(h func(http.ResponseWriter, *http.Request, *session))
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := c.sessions.of(r)
 		if s == nil {
+			if r.Method == http.MethodPost {
+				c.refused(r, "a form without a login")
+			}
 			c.message(w, nil, http.StatusUnauthorized, "You are not signed in. Run `sallyport console` in a terminal and open the link it prints; it works once.")
 			return
 		}

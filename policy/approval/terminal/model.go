@@ -27,8 +27,9 @@ const settle = 700 * time.Millisecond
 // The messages.
 type (
 	listed struct {
-		all []approval.Request
-		err error
+		all  []approval.Request
+		tips []approval.Suggestion
+		err  error
 	}
 	loaded struct {
 		request approval.Request
@@ -49,6 +50,7 @@ const (
 	browsing mode = iota
 	denying       // typing a reason
 	sure          // asked whether an L3 call is really meant
+	advised       // reading what would spare answers
 )
 
 // model is the state of the view. The selection is a request, not a line: what
@@ -58,6 +60,7 @@ type model struct {
 	o   Options
 
 	all      []approval.Request
+	tips     []approval.Suggestion
 	selected string            // id
 	shown    *approval.Request // the selected one, whole
 	loadedAt time.Time         // when shown came into view unasked; zero when the person chose it
@@ -82,8 +85,11 @@ func (m model) Init() tea.Cmd { return tea.Batch(m.list, m.wait, again()) }
 func again() tea.Cmd { return tea.Tick(lookEvery, func(time.Time) tea.Msg { return tick{} }) }
 
 func (m model) list() tea.Msg {
-	all, err := m.o.Source.Requests(m.ctx)
-	return listed{all, err}
+	l := listed{}
+	if l.all, l.err = m.o.Source.Requests(m.ctx); l.err == nil && m.o.Suggest != nil {
+		l.tips, l.err = m.o.Suggest(m.ctx)
+	}
+	return l
 }
 
 // wait blocks until something changed.
@@ -131,6 +137,8 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case loaded:
 		if msg.err != nil {
 			m.say(true, "%v", msg.err)
+		} else if msg.request.ID == m.selected && m.mode == advised {
+			m.shown = &msg.request
 		} else if msg.request.ID == m.selected {
 			same := m.shown != nil && m.shown.ID == msg.request.ID
 			m.shown = &msg.request
@@ -157,7 +165,7 @@ func (m model) take(msg listed) (tea.Model, tea.Cmd) {
 		m.say(true, "%v", msg.err)
 		return m, nil
 	}
-	m.all = msg.all
+	m.all, m.tips = msg.all, msg.tips
 	slices.Reverse(m.all) // who waited longest is looked at first
 	if m.selected == "" && len(m.all) > 0 {
 		m.selected, m.loadedAt = m.all[0].ID, m.o.Now()
@@ -180,6 +188,10 @@ func (m *model) layout() {
 
 // fill writes the selected request into the right part.
 func (m *model) fill() {
+	if m.mode == advised {
+		m.body.SetContent(m.advice())
+		return
+	}
 	if m.shown == nil {
 		return
 	}
@@ -196,6 +208,8 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return m, tea.Quit
 	}
 	switch m.mode {
+	case advised:
+		return m.keyAdvised(k)
 	case denying:
 		return m.keyDenying(k)
 	case sure:
@@ -220,6 +234,13 @@ func (m model) keyBrowsing(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return m.move(1)
 	case "r":
 		return m, m.list
+	case "g":
+		if len(m.tips) > 0 {
+			m.mode = advised
+			m.fill()
+			m.body.GotoTop()
+		}
+		return m, nil
 	case "a", "s", "d":
 		if why := m.deaf(); why != "" {
 			m.say(true, "%s", why)
@@ -230,6 +251,33 @@ func (m model) keyBrowsing(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	m.body, cmd = m.body.Update(k)
 	return m, cmd
+}
+
+// keyAdvised scrolls the suggestions; any key that does not scroll leads back.
+func (m model) keyAdvised(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
+	switch k.String() {
+	case "up", "down", "pgup", "pgdown", "k", "j":
+		var cmd tea.Cmd
+		m.body, cmd = m.body.Update(k)
+		return m, cmd
+	}
+	m.mode = browsing
+	m.fill()
+	m.body.GotoTop()
+	return m, nil
+}
+
+// advice are the suggestions in words.
+func (m model) advice() string {
+	var b strings.Builder
+	for _, s := range m.tips {
+		fmt.Fprintf(&b, "%s\n\n", title.Width(m.body.Width()-1).Render(approval.Visible(s.Text)))
+		if s.Grant != nil {
+			fmt.Fprintf(&b, "for a while:\n  %s\n\n", approval.Visible(approval.Quote(s.Command())))
+		}
+		fmt.Fprintf(&b, "for good, in the policy of its owner (%s):\n%s\n", s.Language, approval.VisibleText(s.Policy))
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // deaf says why a deciding key does nothing now, "" when it does.
@@ -271,9 +319,12 @@ func (m model) keyDenying(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		m.say(false, "not denied")
 	case "enter":
 		m.mode = browsing
-		id, advice := m.selected, m.reason
+		id, advice, shown := m.selected, m.reason, ""
+		if m.shown != nil && m.shown.ID == id {
+			shown = m.shown.Shown
+		}
 		return m, func() tea.Msg {
-			r, err := m.o.Decider.Deny(m.ctx, id, advice)
+			r, err := m.o.Decider.Deny(m.ctx, id, advice, shown)
 			return decided{r, err}
 		}
 	case "backspace":

@@ -24,13 +24,16 @@ type Source interface {
 // Decider takes the person's answers. Who the person is, is the decider's to know.
 type Decider interface {
 	Approve(ctx context.Context, id string, o approval.ApproveOptions) (approval.Request, error)
-	Deny(ctx context.Context, id, advice string) (approval.Request, error)
+	Deny(ctx context.Context, id, advice, shown string) (approval.Request, error)
 }
 
 // Options configure Run. Source and Decider are needed.
 type Options struct {
 	Source  Source
 	Decider Decider
+	// Suggest, when set, gives the answers that became a reflex; the view says so and
+	// shows them on a key.
+	Suggest func(ctx context.Context) ([]approval.Suggestion, error)
 	// Changed wakes the view when something changed; nil or silent, the view looks
 	// again every few seconds anyway.
 	Changed <-chan struct{}

@@ -54,8 +54,8 @@ func (l local) Approve(_ context.Context, id string, o approval.ApproveOptions) 
 	return l.Desk.Approve(id, l.by, o)
 }
 
-func (l local) Deny(_ context.Context, id, advice string) (approval.Request, error) {
-	return l.Desk.Deny(id, l.by, advice)
+func (l local) Deny(_ context.Context, id, advice, shown string) (approval.Request, error) {
+	return l.Desk.Deny(id, l.by, advice, shown)
 }
 
 // now is the time of the story: two minutes after it was told.
@@ -80,7 +80,8 @@ func view(path string) error {
 	began := time.Now()
 	return terminal.Run(context.Background(), terminal.Options{
 		Source: l, Decider: l, Changed: changed, Name: "ann",
-		Now: func() time.Time { return now().Add(time.Since(began)) },
+		Suggest: func(context.Context) ([]approval.Suggestion, error) { return d.Suggest() },
+		Now:     func() time.Time { return now().Add(time.Since(began)) },
 	})
 }
 
@@ -248,6 +249,36 @@ func TestApproveAtTheTerminal(t *testing.T) {
 	s.leaves()
 	got, _ := states(t, path, ids)
 	require.Equal(t, []approval.State{approval.StateApproved, approval.StatePending, approval.StateApproved}, got)
+}
+
+// Whoever gives the same answer again and again is shown how to spare it.
+func TestASuggestionAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.db")
+	story(t, path)
+	d, err := approval.Open(path, approval.Options{Now: func() time.Time { return now().Add(-time.Minute) }})
+	require.NoError(t, err)
+	for i := range 8 {
+		out, err := d.Settle(t.Context(), approval.Ask{
+			Subject: approval.Subject{Agent: "claude-code", Session: "s1", Tool: "run_command", Args: json.RawMessage{byte('0' + i)}},
+			Decision: policy.Decision{Tier: policy.L2, Verdict: policy.Ask, Rules: []policy.RuleHit{
+				{ID: "npm.install", Tier: policy.L2, Verdict: policy.Ask, Reason: "it installs", Cmd: "npm install"},
+			}},
+			Show: approval.Show{Summary: "npm install"},
+		})
+		require.NoError(t, err)
+		_, err = d.Deny(out.Request.ID, approval.Person{Name: "bob", Channel: "cli", UID: 1}, "use the packaged version", "")
+		require.NoError(t, err)
+	}
+	require.NoError(t, d.Close())
+	s := newScreen(t, path, 120, 36)
+	s.shows("3 waiting", "the same answer 8 times in an hour")
+	s.keys("g")
+	s.shows("claude-code was refused npm.install 8 times", "package sallyport.user.suggested", `input.cmd.program == "npm"`)
+	s.picture("terminal-suggestion")
+	s.keys("a")
+	s.shows("+import \"math\"", "3 waiting")
+	s.leaves()
 }
 
 func TestAnEmptyDesk(t *testing.T) {

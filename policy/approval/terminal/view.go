@@ -51,8 +51,15 @@ func (m model) View() tea.View {
 	if m.o.Name != "" {
 		head += faint.Render("  ·  " + approval.Visible(m.o.Name))
 	}
+	if len(m.tips) > 0 {
+		tip := "  ·  g spares answers"
+		if m.width >= wide {
+			tip = fmt.Sprintf("  ·  the same answer %d times in an hour: g shows a way to spare it", m.tips[0].Count)
+		}
+		head += warning.Render(tip)
+	}
 	body := m.body.View()
-	if m.shown == nil {
+	if m.shown == nil && m.mode != advised {
 		body = faint.Render("No agent is asking. This view follows along by itself.")
 	}
 	var middle string
@@ -132,6 +139,8 @@ func (m model) foot() string {
 	}
 	keys := "↑↓ choose   pgup pgdn scroll   a approve once   s for the session   d deny   q leave"
 	switch {
+	case m.mode == advised:
+		keys = "↑↓ scroll   any other key back"
 	case m.mode == denying:
 		keys = "enter deny   esc back"
 	case m.width < wide:

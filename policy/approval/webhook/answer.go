@@ -146,7 +146,7 @@ func (h *Hook) decide(t Target, a Answer, from string) (approval.Request, error)
 	case "approve":
 		return h.o.Desk.Approve(r.ID, p, approval.ApproveOptions{Note: a.Note, Shown: a.Shown})
 	case "deny":
-		return h.o.Desk.Deny(r.ID, p, a.Note)
+		return h.o.Desk.Deny(r.ID, p, a.Note, a.Shown)
 	}
 	return r, fmt.Errorf("%w: an action is approve or deny", approval.ErrInvalid)
 }

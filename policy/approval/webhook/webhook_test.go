@@ -305,7 +305,7 @@ func TestEscalation(t *testing.T) {
 	bob := approval.Person{Name: "bob", Channel: "cli"}
 	for i := range 4 {
 		old := f.ask(t, func(a *approval.Ask) { a.Subject.Args = json.RawMessage(fmt.Sprint(i)) })
-		_, err := f.desk.Deny(old.ID, bob, "no "+fmt.Sprint(i))
+		_, err := f.desk.Deny(old.ID, bob, "no "+fmt.Sprint(i), "")
 		require.NoError(t, err)
 	}
 	req := f.ask(t)
