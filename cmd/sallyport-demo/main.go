@@ -228,17 +228,37 @@ func (d *demo) person(most int, args ...string) error {
 	return err
 }
 
+// seen is the digest of what the person was shown.
+func (d *demo) seen() (string, error) {
+	cmd := exec.CommandContext(d.ctx, d.bin, "approvals", "show", "--json", d.request)
+	cmd.Env = d.env()
+	b, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	var r struct {
+		Shown string `json:"shown"`
+	}
+	return r.Shown, json.Unmarshal(b, &r)
+}
+
 // approved makes a call that has to be approved: pending, approve, repeat.
 func (d *demo) approved(tool string, args map[string]any, look bool) error {
 	if _, err := d.call("pending", tool, args, 3); err != nil {
 		return err
 	}
+	approve := []string{"approvals", "approve", d.request} // shows it, and approves what it showed
 	if look {
 		if err := d.person(40, "approvals", "show", d.request); err != nil {
 			return err
 		}
+		seen, err := d.seen()
+		if err != nil {
+			return err
+		}
+		approve = append(approve, "--seen", seen[:12])
 	}
-	if err := d.person(1, "approvals", "approve", d.request); err != nil {
+	if err := d.person(30, approve...); err != nil {
 		return err
 	}
 	_, err := d.call("ok", tool, args, 4)

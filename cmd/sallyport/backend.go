@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sallyport/audit"
+	"sallyport/policy/approval"
 )
 
 // backend is the control API as a command sees it: the daemon's where one
@@ -98,8 +99,9 @@ func local(p place, n need) (*backend, error) {
 		if err != nil {
 			return nil, errors.Join(err, desk.Close(), log.Close())
 		}
-		deskRoutes(m, desk, personOf)
-		presetRoutes(m, p, set, desk, log, personOf)
+		person := func(r *http.Request) approval.Person { return c.holding(personOf(r)) }
+		deskRoutes(m, desk, person)
+		presetRoutes(m, p, set, desk, log, person)
 		files, err := openPendingFiles(p, c, desk, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return nil, errors.Join(err, desk.Close(), log.Close())

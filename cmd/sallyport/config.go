@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -31,8 +32,12 @@ type config struct {
 	ApprovalTTL duration `yaml:"approval_ttl"`
 	// Approvers says who may decide: "any" person who reaches control.sock (the
 	// default), only a process that no connected agent host started
-	// ("other-process"), or only another user than the agent's ("other-user").
+	// ("other-process"), only another user than the agent's ("other-user"), or only
+	// whoever holds a role ("role:NAME").
 	Approvers string `yaml:"approvers"`
+	// Roles gives people roles that rules ask for: role -> names of users, and of
+	// groups with an "@" before them.
+	Roles map[string][]string `yaml:"roles"`
 	// PendingDir is where each request that waits has a file for programs; the folder
 	// pending of the state folder by default. Keep it where agents cannot write.
 	PendingDir string `yaml:"pending_dir"`
@@ -103,10 +108,13 @@ func loadConfig(dir string) (config, error) {
 	if c.PageSize < 0 {
 		return c, fmt.Errorf("read %s: page_size %d is not a number of entries", path, c.PageSize)
 	}
-	switch c.Approvers {
-	case "", "any", "other-process", "other-user":
+	switch role, byRole := strings.CutPrefix(c.Approvers, approversRole); {
+	case slices.Contains([]string{"", "any", "other-process", "other-user"}, c.Approvers):
+	case byRole && len(c.Roles[role]) > 0:
+	case byRole:
+		return c, fmt.Errorf("read %s: approvers %q: nobody has that role; give it to somebody in roles", path, c.Approvers)
 	default:
-		return c, fmt.Errorf("read %s: approvers %q is not any, other-process or other-user", path, c.Approvers)
+		return c, fmt.Errorf("read %s: approvers %q is not any, other-process, other-user or role:NAME", path, c.Approvers)
 	}
 	if c.Console.URL != "" {
 		if u, err := url.Parse(c.Console.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Path != console.DefaultPrefix || c.HTTP.Listen == "" {

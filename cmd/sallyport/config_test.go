@@ -55,7 +55,7 @@ func TestConfigRefusesInWords(t *testing.T) {
 		{"preset: yolo\n", `preset "yolo" is not strict, worktree or solo`},
 		{"min_level: none\n", `min_level "none" is not full, reduced or minimal`},
 		{"idle_exit: soon\n", `line 1: "soon" is not a duration such as 30m`},
-		{"approvers: me\n", `approvers "me" is not any, other-process or other-user`},
+		{"approvers: me\n", `approvers "me" is not any, other-process, other-user or role:NAME`},
 		{"http: {listem: x}\n", "field listem not found"},
 		{"audit: {seal_to: [age1x]}\n", "audit.seal_to: read the keys to seal to"},
 		{"audit: {anchors: [carrier-pigeon]}\n", `"carrier-pigeon" is not file:/path`},

@@ -31,6 +31,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
+	m.HandleFunc("GET /v1/events", d.getEvents)
 	presetRoutes(m, d.place, d.presets, d.desk, d.log, d.personOf)
 	logRoutes(m, &d.log.Reader, d.keptAnchors)
 	liveLogRoutes(m, d.log)
@@ -107,6 +108,28 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 			answer(w, in, desk.Lift(in, personOf(r)))
 		}
 	})
+}
+
+// getEvents streams the desk's events, one JSON document a line, until the caller
+// leaves, falls behind, or the daemon stops.
+func (d *daemon) getEvents(w http.ResponseWriter, r *http.Request) {
+	events, cancel := d.desk.Subscribe()
+	defer cancel()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	for e := json.NewEncoder(w); flush.Flush() == nil; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-d.ending:
+			return
+		case one, ok := <-events:
+			if !ok || e.Encode(one) != nil {
+				return
+			}
+		}
+	}
 }
 
 // verdictIn is a person's decision.
@@ -284,7 +307,7 @@ func withUnixPeer(ctx context.Context, c net.Conn) context.Context {
 // for it, a process that an agent's host started speaks for that agent's session
 // and decides nothing of it.
 func (d *daemon) personOf(r *http.Request) approval.Person {
-	who := personOf(r)
+	who := d.config.holding(personOf(r))
 	p, ok := r.Context().Value(unixPeerKey{}).(peer)
 	if d.config.Approvers != "other-process" || !ok {
 		return who

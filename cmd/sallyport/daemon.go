@@ -66,6 +66,8 @@ type daemon struct {
 	busy sync.WaitGroup
 	stop context.CancelCauseFunc
 
+	ending <-chan struct{} // closed when serve ends
+
 	loading sync.WaitGroup // of the policy
 }
 
@@ -143,7 +145,7 @@ func (d *daemon) loadPolicy(ctx context.Context) {
 // takes effect.
 func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
 	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user",
+		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user", Role: c.decidingRole(),
 		Record: func(e approval.Event) error {
 			_, err := log.Append(context.Background(), deskRecord(e))
 			return err
@@ -225,6 +227,7 @@ func (d *daemon) close() {
 func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) error {
 	ctx, d.stop = context.WithCancelCause(ctx)
 	defer d.stop(nil)
+	d.ending = ctx.Done()
 	agents, err := listen(d.place.agentSock())
 	if err != nil {
 		return err

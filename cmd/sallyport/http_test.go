@@ -55,11 +55,15 @@ func (h *house) configure(yaml string) {
 	require.NoError(h.t, os.WriteFile(filepath.Join(h.dir, "config", "config.yaml"), []byte(yaml), 0o600))
 }
 
-// serve starts the daemon and waits until it serves.
-func (h *house) serve() {
+// serve starts the daemon and waits until it serves, on any port unless args say
+// otherwise.
+func (h *house) serve(args ...string) {
 	t := h.t
 	t.Helper()
-	cmd := exec.Command(filepath.Join(binaries, "sallyport"), "serve", "--http", "127.0.0.1:0")
+	if len(args) == 0 {
+		args = []string{"serve", "--http", "127.0.0.1:0"}
+	}
+	cmd := exec.Command(filepath.Join(binaries, "sallyport"), args...)
 	cmd.Env = h.env
 	log := &lockedBuffer{}
 	cmd.Stderr = log

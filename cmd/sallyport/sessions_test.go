@@ -83,7 +83,7 @@ func TestSessionGrantOfANamedSessionWaits(t *testing.T) {
 func TestSessionGrantEndsOverHTTP(t *testing.T) {
 	t.Parallel()
 	h := emptyHouse(t)
-	h.configure("http: {session_idle: 2s}\n")
+	h.configure("http: {session_idle: 15s}\n")
 	h.serve()
 	token, _ := h.token("--agent", "ci", "--max-tier", "L3")
 	granted := func(name string) string {

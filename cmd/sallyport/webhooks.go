@@ -49,7 +49,7 @@ func (d *daemon) newWebhooks() (*webhook.Hook, error) {
 			After: time.Duration(c.After), MinTier: c.MinTier, MaxTier: c.MaxTier, People: map[string]approval.Person{},
 		}
 		for them, us := range c.People {
-			t.People[them] = approval.Person{Name: us, Channel: "webhook", From: c.Name, UID: -1}
+			t.People[them] = d.config.holding(approval.Person{Name: us, Channel: "webhook", From: c.Name, UID: -1})
 		}
 		o.Targets = append(o.Targets, t)
 	}

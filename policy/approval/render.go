@@ -97,7 +97,7 @@ func (p *page) head(r Request) {
 	}
 	p.line("\n  %s", Visible(r.Summary))
 	if r.Batch != "" && r.State == StatePending {
-		p.line("%s", p.paint(dim, "  announced with others: `sallyport approvals show "+r.Batch+"` decides all of them at once"))
+		p.line("%s", p.paint(dim, "  announced with others as "+r.Batch+": one answer to that decides all of them"))
 	}
 }
 
@@ -186,9 +186,12 @@ func (p *page) rules(r Request) {
 		}
 	}
 	if r.Approvers > 1 || len(r.Roles) > 0 {
-		need := fmt.Sprintf("%d people have to approve", r.Approvers)
+		need, each := "a person has to approve", " who holds one of the roles "
+		if r.Approvers > 1 {
+			need, each = fmt.Sprintf("%d people have to approve", r.Approvers), ", each with one of the roles "
+		}
 		if len(r.Roles) > 0 {
-			need += ", each with one of the roles " + strings.Join(r.Roles, ", ")
+			need += each + strings.Join(r.Roles, ", ")
 		}
 		p.prose("  ", need)
 	}

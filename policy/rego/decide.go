@@ -39,6 +39,7 @@ type obligations struct {
 	Limits    sandbox.Limits      `json:"limits"`
 	Redact    bool                `json:"redact"`
 	Approvers int                 `json:"approvers"`
+	Roles     []string            `json:"roles"`
 }
 
 // decision evaluates the call and each of its commands, and joins what fired.
@@ -314,6 +315,7 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 		t.Limits = stricterLimits(t.Limits, h.obliges.Limits)
 		o.Redact = o.Redact || h.obliges.Redact
 		o.Approvers = max(o.Approvers, h.obliges.Approvers)
+		o.Roles = bothRoles(o.Roles, h.obliges.Roles)
 	}
 	t.Write = min(t.Write, limit)
 	for _, allowed := range caps {
@@ -322,6 +324,19 @@ func (g *generation) obligations(tier policy.Tier, f policy.Facts, hits []fired)
 	t.Net = slices.Compact(sorted(t.Net))
 	t.Expect = expected(f)
 	return o
+}
+
+// bothRoles are the roles that satisfy two rules: those that both name. Where they
+// name none in common, the one that is left is nobody's, and nobody may approve.
+func bothRoles(a, b []string) []string {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(r string) bool { return !slices.Contains(b, r) })
+	if len(both) == 0 {
+		return []string{strings.Join(a, "/") + " and " + strings.Join(b, "/")}
+	}
+	return both
 }
 
 func sorted(net []sandbox.Endpoint) []sandbox.Endpoint {

@@ -271,7 +271,7 @@ func (m model) keyAdvised(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 func (m model) advice() string {
 	var b strings.Builder
 	for _, s := range m.tips {
-		fmt.Fprintf(&b, "%s\n\n", title.Render(approval.Visible(s.Text)))
+		fmt.Fprintf(&b, "%s\n\n", title.Width(m.body.Width()-1).Render(approval.Visible(s.Text)))
 		if s.Grant != nil {
 			fmt.Fprintf(&b, "for a while:\n  %s\n\n", approval.Visible(approval.Quote(s.Command())))
 		}

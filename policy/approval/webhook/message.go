@@ -186,9 +186,13 @@ func escapeSlack(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// before says in one line each how similar requests were decided.
+// before says in one line each how similar requests were decided, and where the
+// file is: chats make no button of an editor's address.
 func (m message) before() string {
 	var lines []string
+	if m.Editor != "" && m.Kind == kindStill {
+		lines = append(lines, "the file: "+m.Editor)
+	}
 	for _, s := range m.Similar {
 		l := fmt.Sprintf("before: %s %s by %s", approval.Visible(s.Summary), s.State, approval.Visible(s.By))
 		if s.Note != "" {
