@@ -136,3 +136,23 @@ func (w *walker) redefined(name string) bool {
 	_, ok := w.sc.aliases.get(name)
 	return ok
 }
+
+// fetchers run a package by its specification.
+var fetchers = set("npx uvx pipx bunx pnpx")
+
+// specification is what a package's specification surely begins with: a name or
+// a folder, never an option.
+var specification = regexp.MustCompile(`^(?:\./|\.\./|@?[A-Za-z0-9][A-Za-z0-9._/-]*(?:@|==))`)
+
+// packageOf is the package a fetcher is given, where only its version or its
+// file is not known: npx tool@$V. However that splits, the package stays first.
+func (w *walker) packageOf(name word) (string, bool) {
+	if !name.opaque || len(w.via) == 0 || !fetchers[w.via[len(w.via)-1]] {
+		return "", false
+	}
+	m := specification.FindString(name.s)
+	if base := strings.TrimRight(path.Base(m), "@=."); base != "" && base != "/" {
+		return base, true
+	}
+	return "package", m != ""
+}
