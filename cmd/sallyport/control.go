@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -125,7 +126,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader, anchors func(context.Context
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		e := json.NewEncoder(w)
+		e := plainJSON(w)
 		if err := log.Select(r.Context(), f, func(rec audit.Record) bool { return e.Encode(rec) == nil }); err != nil {
 			_ = e.Encode(problem{Error: err.Error()})
 		}
@@ -249,7 +250,15 @@ func answer(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(code)
 		v = problem{Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v)
+	_ = plainJSON(w).Encode(v)
+}
+
+// plainJSON writes <, > and & as they are: what commands show is the text that was
+// recorded.
+func plainJSON(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // read decodes a request's one JSON document; it answers a bad one itself.
