@@ -192,6 +192,8 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	if err := l.anchoring.now(ctx); err != nil {
 		l.opt.Logger.Warn("the audit log is not anchored", "err", err)
 	}
+	l.rotating.Lock() // no segment is retired meanwhile
+	defer l.rotating.Unlock()
 	return l.Reader.Verify(ctx, o)
 }
 
@@ -202,7 +204,7 @@ func (r *Reader) Checkpoint() ([]byte, error) {
 		return nil, ErrNoRecord
 	}
 	var s segmentState
-	err := r.view(len(segs)-1, func(tx *bbolt.Tx) (err error) {
+	err := r.view(segs[len(segs)-1], func(tx *bbolt.Tx) (err error) {
 		s, err = readState(tx)
 		return err
 	})
