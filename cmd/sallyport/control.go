@@ -216,7 +216,7 @@ func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
 		bad = d.judges.base.engine.LastError()
 	}
 	c := examine(r.Context(), d.runner, bad)
-	c.Problems = append(c.Problems, pushProblems(d.pusher.Status())...)
+	c.Problems = append(c.Problems, append(pushProblems(d.pusher.Status()), anchorProblems(d.log)...)...)
 	answer(w, c, nil)
 }
 
