@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,7 +158,10 @@ func TestSyslogAnchor(t *testing.T) {
 }
 
 // stuckAnchor hangs until its context ends.
-type stuckAnchor struct{ begun chan struct{} }
+type stuckAnchor struct {
+	begun chan struct{}
+	ended *atomic.Bool
+}
 
 func (a stuckAnchor) Anchor(ctx context.Context, _ []byte) error {
 	select {
@@ -165,6 +169,7 @@ func (a stuckAnchor) Anchor(ctx context.Context, _ []byte) error {
 	default:
 	}
 	<-ctx.Done()
+	a.ended.Store(true)
 	return ctx.Err()
 }
 
@@ -172,14 +177,16 @@ func (a stuckAnchor) Anchor(ctx context.Context, _ []byte) error {
 func TestAnchorThatHangsHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	o := quiet()
-	stuck := stuckAnchor{make(chan struct{}, 1)}
+	stuck := stuckAnchor{make(chan struct{}, 1), &atomic.Bool{}}
 	file := filepath.Join(t.TempDir(), "anchors")
-	o.anchorTime = 300 * time.Millisecond
+	o.anchorTime = 3 * time.Second
 	o.AnchorEvery, o.AnchorFile, o.Anchors = 1, file, []Anchor{stuck}
 	l, err := Open(t.TempDir(), o)
 	require.NoError(t, err)
 	<-stuck.begun
-	for n := range 20 {
+	add(t, l, call(1))
+	require.False(t, stuck.ended.Load(), "the record was stored while the anchor hung")
+	for n := range 19 {
 		add(t, l, call(n))
 	}
 	require.Error(t, l.Close())
