@@ -20,13 +20,26 @@ func lockDir(dir string) (io.Closer, error) {
 	}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if err == nil {
-		return f, nil
+		return dirLock{f}, nil
 	}
 	_ = f.Close()
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return nil, ErrLocked
 	}
 	return nil, fmt.Errorf("lock the log: %w", err)
+}
+
+// dirLock is the lock that somebody has. Close gives it up in so many words:
+// closing the file alone leaves it with a child that was forked and has not come
+// to its exec yet.
+type dirLock struct{ f *os.File }
+
+func (l dirLock) Close() error {
+	err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
+	if cerr := l.f.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }
 
 // lockHeld reports whether some process has the log's lock.

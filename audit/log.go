@@ -47,6 +47,7 @@ type Options struct {
 	AnchorEvery int
 	AnchorAfter time.Duration
 
+	pageSize  int                                              // of segments, bytes; for tests
 	keepLoose bool                                             // segments are not compacted; for tests
 	openFile  func(string, int, os.FileMode) (*os.File, error) // for tests
 }

@@ -19,11 +19,11 @@ type metaPage struct {
 
 var errMetaPage = errors.New("is damaged")
 
-// readMetaPage reads meta page i. The layout is bbolt's: a page header of 16
-// bytes (id, flags), then magic, version, page size, flags, root, free list,
+// readMetaPage reads meta page i of a file. The layout is bbolt's: a page header of
+// 16 bytes (id, flags), then magic, version, page size, flags, root, free list,
 // page count, transaction and an FNV-1a sum of all that.
 func readMetaPage(f *os.File, i int64) (metaPage, error) {
-	page := make([]byte, 80)
+	page := make([]byte, metaSize)
 	if _, err := f.ReadAt(page, 0); err != nil {
 		return metaPage{}, fmt.Errorf("meta page 0 cannot be read: %w", err)
 	}
@@ -31,6 +31,13 @@ func readMetaPage(f *os.File, i int64) (metaPage, error) {
 	if _, err := f.ReadAt(page, i*size); err != nil && !errors.Is(err, io.EOF) {
 		return metaPage{}, fmt.Errorf("meta page %d cannot be read: %w", i, err)
 	}
+	return parseMetaPage(page, i, size)
+}
+
+// metaSize is how much of a meta page is in use.
+const metaSize = 80
+
+func parseMetaPage(page []byte, i, size int64) (metaPage, error) {
 	sum := fnv.New64a()
 	sum.Write(page[16:72])
 	intact := binary.NativeEndian.Uint64(page[0:]) == uint64(i) &&
@@ -56,14 +63,21 @@ func readMetaPage(f *os.File, i int64) (metaPage, error) {
 // page into other memory. Both meta pages must be intact too: bbolt goes on with
 // the older one when the newer is damaged, which silently undoes a commit.
 func checkPages(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
+	return mapped(path, walkPages)
+}
+
+// walkPages is checkPages over the bytes of a file.
+func walkPages(file []byte) error {
+	w := pageWalk{file: file}
+	if len(file) < metaSize {
+		return errors.New("meta page 0 cannot be read: the file ends before it")
 	}
-	defer f.Close()
-	w := pageWalk{f: f, seen: map[uint64]bool{}}
+	size := int64(binary.NativeEndian.Uint32(file[24:]))
 	for i := range int64(2) {
-		m, err := readMetaPage(f, i)
+		if int64(len(file)) < i*size+metaSize {
+			return fmt.Errorf("meta page %d cannot be read: the file ends before it", i)
+		}
+		m, err := parseMetaPage(file[i*size:i*size+metaSize], i, size)
 		if err != nil {
 			return fmt.Errorf("%w: the last commit may be undone", err)
 		}
@@ -71,13 +85,10 @@ func checkPages(path string) error {
 			w.meta = m
 		}
 	}
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if st.Size() < w.meta.end {
+	if int64(len(file)) < w.meta.end || w.meta.end < 0 {
 		return errors.New("the file is shorter than its pages")
 	}
+	w.seen = make([]bool, w.meta.end/w.meta.pageSize)
 	return w.page(w.meta.root, true)
 }
 
@@ -91,42 +102,37 @@ const (
 
 // pageWalk visits each page of a bbolt file once.
 type pageWalk struct {
-	f    *os.File
+	file []byte
 	meta metaPage
-	seen map[uint64]bool
+	seen []bool // by page
 }
 
 func (w *pageWalk) page(id uint64, top bool) error {
-	damaged := fmt.Errorf("page %d is damaged", id)
-	count := uint64(w.meta.end / w.meta.pageSize)
+	damaged := func() error { return fmt.Errorf("page %d is damaged", id) }
+	count := uint64(len(w.seen))
 	if id < 2 || id >= count || w.seen[id] {
-		return damaged
+		return damaged()
 	}
 	w.seen[id] = true
-	head := make([]byte, pageHeader)
-	if _, err := w.f.ReadAt(head, int64(id)*w.meta.pageSize); err != nil {
-		return err
-	}
+	size := uint64(w.meta.pageSize)
+	head := w.file[id*size : id*size+pageHeader]
 	overflow := uint64(binary.NativeEndian.Uint32(head[12:]))
 	if binary.NativeEndian.Uint64(head) != id || id+overflow >= count {
-		return damaged
+		return damaged()
 	}
-	body := make([]byte, int64(overflow+1)*w.meta.pageSize)
-	if _, err := w.f.ReadAt(body, int64(id)*w.meta.pageSize); err != nil {
-		return err
-	}
+	body := w.file[id*size : (id+overflow+1)*size]
 	return w.elements(body, top, damaged)
 }
 
 // elements checks the entries of a page, or of a small bucket that lies in
 // another's page.
-func (w *pageWalk) elements(body []byte, top bool, damaged error) error {
+func (w *pageWalk) elements(body []byte, top bool, damaged func() error) error {
 	if len(body) < pageHeader {
-		return damaged
+		return damaged()
 	}
 	flags, count := binary.NativeEndian.Uint16(body[8:]), int(binary.NativeEndian.Uint16(body[10:]))
 	if flags != flagBranch && flags != flagLeaf || pageHeader+count*pageElement > len(body) {
-		return damaged
+		return damaged()
 	}
 	for i := range count {
 		at := pageHeader + i*pageElement
@@ -134,7 +140,7 @@ func (w *pageWalk) elements(body []byte, top bool, damaged error) error {
 		number := func(i int) int64 { return int64(binary.NativeEndian.Uint32(e[i:])) }
 		if flags == flagBranch {
 			if int64(at)+number(0)+number(4) > int64(len(body)) {
-				return damaged
+				return damaged()
 			}
 			if err := w.page(binary.NativeEndian.Uint64(e[8:]), top); err != nil {
 				return err
@@ -143,7 +149,7 @@ func (w *pageWalk) elements(body []byte, top bool, damaged error) error {
 		}
 		start := int64(at) + number(4) + number(8)
 		if start+number(12) > int64(len(body)) {
-			return damaged
+			return damaged()
 		}
 		if number(0) == 0 {
 			continue
@@ -157,19 +163,19 @@ func (w *pageWalk) elements(body []byte, top bool, damaged error) error {
 
 // bucket follows a bucket's value: its root page, its sequence and, when it is
 // small, its page itself. Segments have no buckets in buckets.
-func (w *pageWalk) bucket(value []byte, allowed bool, damaged error) error {
+func (w *pageWalk) bucket(value []byte, allowed bool, damaged func() error) error {
 	if !allowed || len(value) < 16 {
-		return damaged
+		return damaged()
 	}
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
 		if len(value) != 16 {
-			return damaged
+			return damaged()
 		}
 		return w.page(root, false)
 	}
 	inner := value[16:]
 	if len(inner) < pageHeader || binary.NativeEndian.Uint16(inner[8:]) != flagLeaf {
-		return damaged
+		return damaged()
 	}
 	return w.elements(inner, false, damaged)
 }

@@ -191,6 +191,14 @@ func (r *Reader) redactValue(v reflect.Value, pointer string, pointers *[]string
 // redactJSON redacts every string in a JSON value; what is not JSON is kept as
 // a JSON string, so that nothing is lost.
 func (r *Reader) redactJSON(raw json.RawMessage, pointer string, pointers *[]string) json.RawMessage {
+	if r.clean(raw) {
+		return slices.Clone(raw)
+	}
+	return r.redactJSONValue(raw, pointer, pointers)
+}
+
+// redactJSONValue is redactJSON by way of the value.
+func (r *Reader) redactJSONValue(raw json.RawMessage, pointer string, pointers *[]string) json.RawMessage {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,24 +135,26 @@ func trimSegment(path string) error {
 
 // digestFile is the SHA-256 of a file in hex, and its size.
 func digestFile(ctx context.Context, path string) (string, int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
+	var sum string
+	var size int64
+	err := mapped(path, func(b []byte) (err error) {
+		sum, err = digestBytes(ctx, b)
+		size = int64(len(b))
+		return err
+	})
+	return sum, size, err
+}
+
+// digestBytes is the SHA-256 of bytes in hex.
+func digestBytes(ctx context.Context, b []byte) (string, error) {
 	h := sha256.New()
-	size := int64(0)
-	for ctx.Err() == nil {
-		n, err := io.CopyN(h, f, 4<<20)
-		size += n
-		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), size, nil
+	for part := range slices.Chunk(b, 4<<20) {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
 		}
-		if err != nil {
-			return "", 0, err
-		}
+		h.Write(part)
 	}
-	return "", 0, ctx.Err()
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // unsealed are the segments whose digest is still to be recorded, as the value

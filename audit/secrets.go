@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"sallyport/policy/secret"
 )
 
 // shortestSecret is the length below which nothing is taken for a secret unless
@@ -66,14 +68,19 @@ var secretWords = []string{
 	"cookie", "connectionstring", "clientassertion",
 }
 
-var nameSeparators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
-
 // secretName reports whether a name tells that its value is secret.
 func secretName(name string) bool {
 	if name == "" || len(name) > 64 {
 		return false
 	}
-	n := nameSeparators.Replace(strings.ToLower(name))
+	var buf [64]byte
+	letters := buf[:0]
+	for i := range len(name) {
+		if c := name[i]; c != '_' && c != '-' && c != '.' && c != ' ' {
+			letters = append(letters, lowered[c])
+		}
+	}
+	n := string(letters)
 	switch n {
 	case "auth", "pwd", "pass", "token", "sessionid", "csrf", "otp", "pin", "salt":
 		return true
@@ -114,6 +121,9 @@ var assignedHints = []string{
 // the like, where the name tells of a secret. It is a parser and no expression,
 // which would run at 1 MB/s.
 func findAssigned(text string, hits []hit) []hit {
+	if may := literalFilter().in(text); !may.hints() {
+		return hits
+	}
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) {
 		return hits // letters whose lower case has another length: rare, and never in names
@@ -222,9 +232,14 @@ func findRandom(text string, hits []hit) []hit {
 	return hits
 }
 
-func wordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '_' || c == '-'
-}
+func wordByte(c byte) bool { return wordBytes[c] }
+
+var wordBytes = func() (t [256]bool) {
+	for _, c := range []byte(secret.Token + "+/") {
+		t[c] = true
+	}
+	return t
+}()
 
 // checksumBefore knows package checksums (npm and browsers: sha512-…, go.sum:
 // h1:…) and what follows a data URL's "base64,".

@@ -81,6 +81,7 @@ func (o *Options) boltOptions() *bbolt.Options {
 		InitialMmapSize: int(2*o.SegmentBytes + 32<<20),
 		NoStatistics:    true,
 		OpenFile:        o.openFile,
+		PageSize:        o.pageSize,
 	}
 }
 

@@ -67,12 +67,21 @@ func (t *tree) add(leaf tlog.Hash, out []tlog.Hash) []tlog.Hash {
 	h, level := leaf, 0
 	out = append(out, h)
 	for ; t.size>>level&1 == 1; level++ {
-		h = tlog.NodeHash(t.edge[level], h)
+		h = nodeHash(&t.edge[level], &h)
 		out = append(out, h)
 	}
 	t.edge[level] = h
 	t.size++
 	return out
+}
+
+// nodeHash is tlog.NodeHash without its allocations: it is called once a record.
+func nodeHash(left, right *tlog.Hash) tlog.Hash {
+	var b [1 + 2*tlog.HashSize]byte
+	b[0] = 1 // RFC 6962, section 2.1
+	copy(b[1:], left[:])
+	copy(b[1+tlog.HashSize:], right[:])
+	return sha256.Sum256(b[:])
 }
 
 // root is the tree's root; of an empty tree, the hash of nothing.
@@ -83,7 +92,7 @@ func (t *tree) root() tlog.Hash {
 	}
 	r := hashes[len(hashes)-1]
 	for i := len(hashes) - 2; i >= 0; i-- {
-		r = tlog.NodeHash(hashes[i], r)
+		r = nodeHash(&hashes[i], &r)
 	}
 	return r
 }

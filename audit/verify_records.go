@@ -25,28 +25,29 @@ func (v *verification) records(ctx context.Context, tx *bbolt.Tx, seg segment) e
 	c := tx.Bucket(bucketRecords).Cursor()
 	var want []tlog.Hash
 	raws := make([][]byte, 0, 2048)
+	leaves := make([]leaf, cap(raws))
 	for k, raw := c.First(); k != nil; {
 		raws = raws[:0]
-		for ; k != nil && len(raws) < cap(raws); k, raw = c.Next() {
-			if got, err := seqOf(k); err != nil || got != Seq(v.tree.size)+Seq(len(raws)) {
-				return fmt.Errorf("record %d is missing", v.tree.size+int64(len(raws)))
+		for next := uint64(v.tree.size); k != nil && len(raws) < cap(raws); k, raw = c.Next() {
+			if !isKey(k, next) {
+				return fmt.Errorf("record %d is missing", next)
 			}
 			raws = append(raws, raw)
+			next++
 		}
-		leaves, err := leafHashes(ctx, raws)
-		if err != nil {
+		if err := readLeaves(ctx, raws, leaves); err != nil {
 			return err
 		}
 		for i, raw := range raws {
 			seq, at := Seq(v.tree.size), tlog.StoredHashIndex(0, v.tree.size)
-			want = v.tree.add(leaves[i], want[:0])
-			for j, h := range want {
-				if !isKey(hk, uint64(at)+uint64(j)) || !bytes.Equal(hv, h[:]) {
+			want = v.tree.add(leaves[i].hash, want[:0])
+			for j := range want {
+				if !isKey(hk, uint64(at)+uint64(j)) || !bytes.Equal(hv, want[j][:]) {
 					return fmt.Errorf("record %d does not match its stored hash", seq)
 				}
 				hk, hv = hashes.Next()
 			}
-			v.follow(seq, raw)
+			v.follow(seq, raw, &leaves[i])
 			v.passAnchors()
 		}
 	}
@@ -60,13 +61,20 @@ func (v *verification) records(ctx context.Context, tx *bbolt.Tx, seg segment) e
 
 func isKey(k []byte, n uint64) bool { return len(k) == 8 && binary.BigEndian.Uint64(k) == n }
 
-// leafHashes hashes records on two processors.
-func leafHashes(ctx context.Context, raws [][]byte) ([]tlog.Hash, error) {
-	out := make([]tlog.Hash, len(raws))
+// leaf is what a record says, and its hash in the tree.
+type leaf struct {
+	hash tlog.Hash
+	says skimmed
+	err  error // of reading what it says
+}
+
+// readLeaves hashes and skims records on two processors.
+func readLeaves(ctx context.Context, raws [][]byte, out []leaf) error {
 	some := func(from, to int) error {
 		return guarded(func() error {
 			for i := from; i < to; i++ {
-				out[i] = tlog.RecordHash(raws[i])
+				out[i].hash = tlog.RecordHash(raws[i])
+				out[i].says, out[i].err = skim(raws[i])
 			}
 			return ctx.Err()
 		})
@@ -77,7 +85,7 @@ func leafHashes(ctx context.Context, raws [][]byte) ([]tlog.Hash, error) {
 	if oerr := <-other; err == nil {
 		err = oerr
 	}
-	return out, err
+	return err
 }
 
 // edge skips the hashes of the tree before the segment, which must be exactly
@@ -99,8 +107,8 @@ func (v *verification) edge(c *bbolt.Cursor, seg segment) (hk, hv []byte) {
 }
 
 // follow checks what a record says of itself and keeps the set of open intents.
-func (v *verification) follow(seq Seq, raw []byte) {
-	l, err := skim(raw)
+func (v *verification) follow(seq Seq, raw []byte, read *leaf) {
+	l, err := &read.says, read.err
 	if l.args {
 		v.args++
 	}
@@ -191,14 +199,26 @@ func (r *Reader) checkFiles(ctx context.Context, segs []segment) []*fileCheck {
 	go func() {
 		for i, c := range checks {
 			if !c.live && ctx.Err() == nil {
-				c.err = checkPages(segs[i].path)
+				c.look(ctx, segs[i])
 				r.checked.Store(segs[i].first, c.err)
-				c.digest = digestSegment(ctx, segs[i])
 			}
 			close(c.done)
 		}
 	}()
 	return checks
+}
+
+// look reads a file once: its pages are walked and its bytes digested.
+func (c *fileCheck) look(ctx context.Context, seg segment) {
+	err := mapped(seg.path, func(b []byte) error {
+		c.err = walkPages(b)
+		sum, err := digestBytes(ctx, b)
+		c.digest = sealedDetail{First: seg.first, Bytes: int64(len(b)), SHA256: sum}
+		return err
+	})
+	if err != nil && c.err == nil {
+		c.err = err
+	}
 }
 
 // end holds a segment's last words against what was read.
@@ -259,7 +279,7 @@ type skimmed struct {
 
 var (
 	markSeq     = []byte(`{"v":` + strconv.Itoa(RecordVersion) + `,"seq":`)
-	markKind    = []byte(`"kind":"`)
+	markKind    = []byte(`kind":"`) // a first byte that is rare before it finds it sooner
 	markArgs    = []byte(`,"sealed_args":"`)
 	markIntent  = []byte(`"intent":`)
 	markSealed  = []byte(`"event":"` + eventSealed + `"`)

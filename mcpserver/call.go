@@ -60,7 +60,9 @@ func (s *Server) call(ctx context.Context, p *Peer, a attempt) *call {
 	if err := s.frozen(c); err != nil {
 		return s.refuse(ctx, c, a, err)
 	}
+	_, span := s.watcher.phase(ctx, "plan")
 	err := plan(c, a)
+	span.End()
 	if raw := c.args.Canonical(); raw != nil {
 		c.digest = s.o.Log.Digest(raw)
 	}

@@ -150,6 +150,9 @@ func New(o Options) *Server {
 		o.Logger.Error("observe calls", "err", err)
 		s.watcher, _ = newWatcher(nil, nil)
 	}
+	if o.Traces != nil {
+		s.o = s.watcher.traced(o)
+	}
 	hooks := &server.Hooks{}
 	hooks.AddOnError(s.failed)
 	s.mcp = server.NewMCPServer("sallyport", o.Version,

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sallyport/audit"
+	"sallyport/cmd/bench"
 	"sallyport/policy"
 )
 
@@ -194,23 +194,6 @@ func size(long, short int) int {
 	return short
 }
 
-// measured adds a row to the file that BENCH_JSON names.
-func measured(b *testing.B, name, unit string, ours, peer float64) {
-	b.Helper()
-	b.ReportMetric(ours, unit)
-	b.Logf("%s: %.4g %s, bare mcp-go %.4g, ratio %.2f", name, ours, unit, peer, ours/peer)
-	path := os.Getenv("BENCH_JSON")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(b, err)
-	defer f.Close()
-	require.NoError(b, json.NewEncoder(f).Encode(map[string]any{
-		"name": "mcpserver/" + name, "unit": unit, "ours": ours, "peer": peer, "peer_name": "bare mcp-go", "ratio": ours / peer,
-	}))
-}
-
 // BenchmarkSessionMemory is the resident memory of an open session, with and
 // without a standing stream.
 func BenchmarkSessionMemory(b *testing.B) {
@@ -227,7 +210,7 @@ func BenchmarkSessionMemory(b *testing.B) {
 				s.open(c.n, c.streams)
 				each[role] = float64(s.resident()-before) / float64(c.n) / 1024
 			}
-			measured(b, fmt.Sprintf("session/%s/%d", c.name, c.n), "KiB/session", each["ours"], each["bare"])
+			bench.Row(b, fmt.Sprintf("mcpserver/session/%s/%d", c.name, c.n), "KiB/session", each["ours"], each["bare"], "bare mcp-go")
 		})
 	}
 }
@@ -262,8 +245,8 @@ func BenchmarkBusyAgents(b *testing.B) {
 		p50[role], p99[role] = ms(.5), ms(.99)
 		b.Logf("%s: %d calls, p50 %.2f ms, p99 %.2f ms, p99/p50 %.1f", role, len(all), ms(.5), ms(.99), ms(.99)/ms(.5))
 	}
-	measured(b, "busy64/p50", "ms-p50", p50["ours"], p50["bare"])
-	measured(b, "busy64/p99", "ms-p99", p99["ours"], p99["bare"])
+	bench.Row(b, "mcpserver/busy64/p50", "ms", p50["ours"], p50["bare"], "bare mcp-go")
+	bench.Row(b, "mcpserver/busy64/p99", "ms", p99["ours"], p99["bare"], "bare mcp-go")
 }
 
 // TestSessionsLeaveNothing opens and ends many sessions and looks for what is

@@ -182,6 +182,20 @@ hit contains rego.metadata.rule().custom if {
 }
 
 # METADATA
+# title: Command that reads a device
+# custom:
+#   id: filesystem.read-device
+#   tier: L2
+#   reason: the command reads a device of this machine
+#   remedy: work on a file in the workspace instead
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"dd", "cat", "head", "tail", "strings", "od", "xxd", "hexdump", "hd", "grep", "base64", "cp", "tar", "cpio", "ddrescue", "pv", "gzip", "xz", "nc", "less", "more", "sha256sum", "md5sum", "binwalk", "foremost"}
+	some r in input.cmd.reads
+	r.scope == "device"
+	regex.match(`^/dev/((s|h|v|xv)d[a-z]|nvme|mmcblk|dm-|md[0-9]|loop[0-9]|mapper/|disk/|mem$|kmem$|port$|kmsg$|input/|snd/|video[0-9]|fb[0-9]|uinput$)`, r.path)
+}
+
+# METADATA
 # title: Command that removes the whole workspace
 # custom:
 #   id: filesystem.wipe-workspace

@@ -27,6 +27,8 @@ filesystem_cases := {
 	"a command lists logs": {"unit": touching(["ls", "/var/log"], [], [touch("read", "/var/log", "outside", "")], {}), "fires": {"filesystem.sensitive"}},
 	"a command reads a log deep down": {"unit": touching(["cat", "/var/log/apt/x"], [], [touch("read", "/var/log/apt/x", "outside", "")], {}), "fires": {"filesystem.sensitive"}},
 	"a command reads which system this is": {"unit": touching(["cat", "/etc/os-release"], [], [touch("read", "/etc/os-release", "outside", "")], {}), "fires": set()},
+	"a command reads a disk": {"unit": touching(["dd", "if=/dev/sda"], [], [touch("read", "/dev/sda", "device", "")], {}), "fires": {"filesystem.read-device"}},
+	"a command looks at a device": {"unit": touching(["cat", "/dev/kvm"], [], [touch("read", "/dev/kvm", "device", "")], {}), "fires": set()},
 	"shred": {"unit": cmd(["shred", "x"], {}), "fires": {"filesystem.erase"}},
 	"shred's help": {"unit": cmd(["shred", "--help"], {}), "fires": set()},
 	"chmod 755": {"unit": touching(["chmod", "755", "main.go"], [w_main], [], {}), "fires": {"filesystem.command-write"}},

@@ -42,6 +42,7 @@ hit contains guarded if {
 	why := guardrails_steering[w.guard]
 	not guardrails_only_mode(w.guard)
 	not guardrails_build_file(w)
+	not guardrails_makes_key(w)
 	not git_config_command
 	guarded := object.union(rego.metadata.rule().custom, {"reason": sprintf("%s: %s", [w.path, why])})
 }
@@ -88,6 +89,16 @@ guardrails_build_file(file) if {
 guardrails_only_mode(guard) if {
 	input.cmd.program == "chmod"
 	not guard in {"hook", "shell_rc", "self"}
+}
+
+# Making a key or a certificate in the workspace, for tests as a rule, gives
+# nothing away; putting other content in its place is another matter.
+guardrails_makes_key(file) if {
+	file.guard == "secret"
+	file.scope == "workspace"
+	file.op != "remove"
+	input.cmd.program in {"openssl", "mkcert", "step", "cfssl", "cfssljson", "certstrap", "minica", "certtool", "ssh-keygen", "keytool", "age-keygen"}
+	regex.match(`\.(pem|key|p12|pfx|jks|keystore)$`, file.path)
 }
 
 # METADATA
@@ -168,11 +179,11 @@ hit contains rego.metadata.rule().custom if input.cmd.lookalike == true
 guardrails_steering_variables := {
 	"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS4",
 	"GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",
-	"PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS",
+	"PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS", "EDITOR", "VISUAL", "FCEDIT", "SYSTEMD_PAGER", "BAT_PAGER", "PSQL_PAGER", "CRASHPAGER", "FACTERLIB",
 	"PERL5OPT", "PERL5DB", "RUBYOPT", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS_FILE", "GCONV_PATH",
 }
 
-guardrails_harmless_values := {"", "0", "false", "/bin/false", "/dev/null", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nano", "/bin/true", "/bin/cat"}
+guardrails_harmless_values := {"", "0", "false", "/bin/false", "/dev/null", "cat", "less", "more", "less -R", "less -FRX", "true", ":", "vi", "vim", "nvim", "nano", "emacs", "emacs -nw", "emacsclient", "code --wait", "code -w", "subl -w", "micro", "hx", "ed", "bat", "delta", "less -F -X", "/bin/true", "/bin/cat", "/usr/bin/vim", "/usr/bin/vi", "/usr/bin/nano", "/usr/bin/true"}
 
 # METADATA
 # title: Variable that makes programs run code

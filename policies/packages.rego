@@ -144,6 +144,36 @@ packages_rewrites if {
 }
 
 # METADATA
+# title: Settings of a package manager
+# custom:
+#   id: packages.settings
+#   tier: L2
+#   reason: it changes where packages come from or what installing them runs
+#   remedy: pass the option to the one command that needs it
+#   obligations: {write: transaction}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"npm", "pnpm", "yarn", "bun", "pip", "poetry", "bundle", "composer", "go", "cargo", "conda"}
+	packages_sets
+}
+
+packages_sets if {
+	input.cmd.sub == "config"
+	some a in input.cmd.args
+	a in {"set", "unset", "delete", "edit", "--global", "--local", "add", "--add"}
+}
+
+packages_sets if {
+	input.cmd.program == "npm"
+	input.cmd.sub == "set"
+}
+
+packages_sets if {
+	input.cmd.program == "go"
+	input.cmd.sub == "env"
+	flag({"-w", "-u"})
+}
+
+# METADATA
 # title: Package published
 # custom:
 #   id: packages.publish

@@ -29,7 +29,15 @@ hit contains secret if {
 	input.cmd.has.guards == true
 	some f in input.cmd.reads
 	f.guard == "secret"
+	not secrets_signs(f)
 	secret := object.union(rego.metadata.rule().custom, {"reason": sprintf("the command reads %s, which holds secrets", [f.path])})
+}
+
+# These commands of openssl use a key and never show it.
+secrets_signs(file) if {
+	input.cmd.program == "openssl"
+	input.cmd.sub in {"req", "x509", "ca", "verify", "s_server"}
+	file.scope == "workspace"
 }
 
 # METADATA
@@ -104,3 +112,29 @@ secrets_outside if {
 }
 
 secrets_outside if input.cmd.program in {"locate", "mdfind"}
+
+# METADATA
+# title: Store of secrets
+# custom:
+#   id: secrets.store
+#   tier: L3
+#   reason: it reads a store of passwords or keys
+#   remedy: ask for the one value you need
+#   obligations: {redact: true}
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {
+		"secret-tool", "security", "pass", "gopass", "kwallet-query", "keyctl", "bw", "op", "lpass", "keepassxc-cli", "kpcli",
+		"gpg", "gpg2", "mimipenguin",
+	}
+	not asks_help
+	secrets_opens
+}
+
+secrets_opens if not input.cmd.program in {"gpg", "gpg2", "security"}
+
+secrets_opens if {
+	input.cmd.program == "security"
+	word({"dump-keychain", "find-generic-password", "find-internet-password", "find-key", "export", "dump-trust-settings"})
+}
+
+secrets_opens if flag({"--export-secret-keys", "--export-secret-subkeys", "--export-ssh-key"})

@@ -160,6 +160,13 @@ system_hides_traces if {
 	regex.match(`^(HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE)(=.*)?$`, a)
 }
 
+system_hides_traces if {
+	input.cmd.program == "set"
+	some i, a in input.cmd.argv
+	a == "+o"
+	input.cmd.argv[i + 1] == "history"
+}
+
 # METADATA
 # title: Processes ended by name or in bulk
 # custom:
@@ -186,4 +193,114 @@ system_kills_many if {
 	some i, a in input.cmd.argv
 	i > 1
 	a == "-1"
+}
+
+# The inspector tells processes the text started itself from those it looked up.
+system_kills_many if {
+	input.cmd.program == "kill"
+	input.cmd.opaque.reason == "ends processes known only when it runs"
+}
+
+# METADATA
+# title: Shell opened from within another program
+# custom:
+#   id: system.shell-out
+#   tier: L2
+#   reason: it opens a shell from within another program, and what that shell is told cannot be seen
+#   remedy: run the commands themselves
+hit contains rego.metadata.rule().custom if {
+	input.cmd.has.via == true
+	input.cmd.program in {"sh", "bash", "dash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh"}
+	input.cmd.fed_by == ""
+	every a in array.slice(input.cmd.argv, 1, count(input.cmd.argv)) {
+		regex.match(`^(-[ilp]+|--login|--norc|--noprofile|--interactive)$`, a)
+	}
+	last := input.cmd.via[count(input.cmd.via) - 1]
+	not regex.match(`^(env|time|nice|ionice|chrt|taskset|timeout|nohup|setsid|stdbuf|command|exec|builtin|coproc|sudo|doas|su|ssh|docker|podman|nerdctl|docker-compose|kubectl|oc|eval|trap|decoded|subscript|[$<>]\(\)|(function|script):.*)$`, last)
+}
+
+# METADATA
+# title: Screen, keys, microphone or clipboard
+# custom:
+#   id: system.watch
+#   tier: L3
+#   reason: it records or steers what the person at this machine sees, types or says
+#   remedy: ask the person for what you need
+hit contains rego.metadata.rule().custom if {
+	input.cmd.class == "watcher"
+	not asks_help
+}
+
+# METADATA
+# title: Screen, microphone or clipboard, by a program for more than that
+# custom:
+#   id: system.watch-converter
+#   tier: L3
+#   reason: it records what the person at this machine sees, says or copies
+#   remedy: ask the person for what you need
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"ffmpeg", "import", "sox", "gst-launch-1.0", "script", "xclip", "xsel"}
+	system_captures[input.cmd.program]
+}
+
+system_captures.ffmpeg if {
+	some a in input.cmd.argv
+	a in {"x11grab", "alsa", "pulse", "kmsgrab", "fbdev", "avfoundation", "v4l2", "video4linux2"}
+}
+
+system_captures["import"] if {
+	some a in input.cmd.argv
+	a in {"-window", "root", "-screen"}
+}
+
+system_captures.sox if flag({"-d", "--default-device"})
+
+system_captures["gst-launch-1.0"] if {
+	some a in input.cmd.argv
+	a in {"ximagesrc", "alsasrc", "pulsesrc", "v4l2src", "pipewiresrc"}
+}
+
+system_captures.xclip if flag({"-o", "-out"})
+
+system_captures.xsel if input.cmd.fed_by == ""
+
+system_captures.script if {
+	flag({"-f", "--flush"})
+	not flag({"-c", "--command"})
+}
+
+# METADATA
+# title: Tool for breaking in
+# custom:
+#   id: system.attack
+#   tier: L3
+#   reason: the program is made for breaking into machines or for misusing them
+#   remedy: leave such tests to the people who own the machine
+hit contains rego.metadata.rule().custom if {
+	input.cmd.class == "attacker"
+	not asks_help
+}
+
+# METADATA
+# title: Hunt for programs with more rights
+# custom:
+#   id: system.rights-hunt
+#   tier: L2
+#   reason: it looks for programs that run with more rights than one's own
+#   remedy: nothing in development needs it
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"find", "getcap"}
+	system_hunts_rights
+}
+
+system_hunts_rights if {
+	input.cmd.program == "getcap"
+	flag({"-r"})
+}
+
+system_hunts_rights if {
+	input.cmd.program == "find"
+	some i, a in input.cmd.argv
+	a == "-perm"
+	regex.match(`^[-/+]?([2-7][0-7]{3}|[ugoa]*[+=][rwx]*s[rwxst]*.*)$`, input.cmd.argv[i + 1])
 }

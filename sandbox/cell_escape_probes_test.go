@@ -22,6 +22,7 @@ import (
 // it, tells the probes where it is, and looks afterwards whether it changed.
 type bait struct {
 	Workspace string // the cell's own
+	Layered   bool   // its writes are judged before they land
 	Outside   string // a folder with "secret", "exec", "sub/f"
 	State     string // sallyport's state, with "secret"
 	Home      []string
@@ -153,6 +154,17 @@ func out(f func(string) error, rel string) func(bait) error {
 
 func at(f func(string) error, p string) func(bait) error {
 	return func(bait) error { return f(p) }
+}
+
+// landing is a probe of what a write layer may take, because it is judged
+// before it lands.
+func landing(f func(string) error, rel string) func(bait) error {
+	return func(b bait) error {
+		if b.Layered {
+			return errors.New("judged before it lands")
+		}
+		return f(filepath.Join(b.Workspace, rel))
+	}
 }
 
 func viaLink(f func(string) error, rel string) func(bait) error {
@@ -322,6 +334,18 @@ func guardProbes() []probe {
 		{c, "read a key", ws(read, "id_rsa")},
 		{c, "list credentials", ws(list, ".aws")},
 		{c, "read credentials", ws(read, ".aws/credentials")},
+		{c, "read .env in a sub-folder", ws(read, "sub/deep/.env")},
+		{c, "move the folder and read its .env", ws(func(p string) error {
+			if err := os.Rename(p, p+"2"); err != nil {
+				return err
+			}
+			return errors.Join(read(p+"2/.env"), os.Rename(p+"2", p))
+		}, "sub/deep")},
+		{c, "read a key in a sub-folder", ws(read, "sub/id_ed25519")},
+		{c, "write a hook of a nested repository", landing(openWrite, "sub/repo/.git/hooks/pre-commit")},
+		{c, "move a nested repository's hooks away", landing(func(p string) error { return os.Rename(p, p+"2") }, "sub/repo/.git")},
+		{c, "write a submodule's configuration", landing(openWrite, ".git/modules/m/config")},
+		{c, "write an editor's settings in a sub-folder", landing(openWrite, "sub/.vscode/tasks.json")},
 	}
 }
 

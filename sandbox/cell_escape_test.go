@@ -144,7 +144,8 @@ func lay(t *testing.T, state string, owner int) (b bait, unchanged func()) {
 	git(t, b.Workspace, "init", "-q", ".")
 	put(t, b.Workspace, map[string]string{
 		".git/hooks/pre-commit": "#!/bin/sh\n", ".mcp.json": "{}", ".claude/settings.json": "{}", ".envrc": "x", "own": "own",
-		".env": "K=canary", "id_rsa": "canary", ".aws/credentials": "canary",
+		".env": "K=canary", "id_rsa": "canary", ".aws/credentials": "canary", "sub/deep/.env": "K=canary", "sub/id_ed25519": "canary",
+		"sub/repo/.git/hooks/pre-commit": "#!/bin/sh\n", ".git/modules/m/HEAD": "x", ".git/modules/m/config": "[core]\n", "sub/.vscode/tasks.json": "{}",
 	})
 	require.NoError(t, os.Symlink(filepath.Join(b.Outside, "secret"), filepath.Join(b.Workspace, "planted-link")))
 	if owner != os.Geteuid() {
@@ -172,7 +173,7 @@ func lay(t *testing.T, state string, owner int) (b bait, unchanged func()) {
 func photograph(t *testing.T, b bait) map[string]string {
 	t.Helper()
 	photo := map[string]string{}
-	guarded := []string{".git/hooks", ".git/config", ".mcp.json", ".claude", ".envrc", ".env", "id_rsa", ".aws"}
+	guarded := []string{".git/hooks", ".git/config", ".mcp.json", ".claude", ".envrc", ".env", "id_rsa", ".aws", "sub/deep", "sub/id_ed25519", "sub/repo", "sub/.vscode", ".git/modules"}
 	roots := []string{b.Outside, filepath.Join(b.State, "secret")}
 	for _, g := range guarded {
 		roots = append(roots, filepath.Join(b.Workspace, g))
@@ -348,6 +349,7 @@ func TestEscapes(t *testing.T) {
 			}
 			r := newRunner(t)
 			b, unchanged := lay(t, r.opts.State, tc.owner)
+			b.Layered = tc.mode == WriteTransaction
 			argv := arm(t, b)
 			res, err := r.Run(context.Background(), Action{Workspace: b.Workspace, Exec: &Exec{Argv: argv, Write: tc.mode}},
 				Terms{Write: tc.mode, Limits: Limits{Wall: 5 * time.Minute}})

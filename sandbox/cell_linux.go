@@ -28,6 +28,9 @@ type cage struct {
 	moved map[string]string // cell paths that lie elsewhere, without a private root
 	undo  func()            // removes what was made for its rung
 	layer string            // id of its write layer, "" without
+	from  *starter
+	blank bool // it was one
+	open  bool // it has no private root
 }
 
 // errRaise is a wall that could not be raised.
@@ -38,18 +41,17 @@ type errRaise struct {
 
 func (e *errRaise) Error() string { return "raise " + e.wall + ": " + e.reason }
 
-// openCage clones a cell and waits for its walls.
+// openCage clones a cell and tells it what to be; without filters that is left
+// to tell.
 func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.File, g group) (*cage, error) {
 	conn, end, err := cell.Pair()
 	if err != nil {
 		return nil, err
 	}
-	fds := make([]int, len(filters))
-	for i, f := range filters {
-		fds[i] = int(f.Fd())
+	if len(filters) > 0 { // queued before the cell exists, so that it never waits
+		err = tell(conn, spec, filters)
 	}
-	// The spec is queued before the cell exists, so that it never waits.
-	if err = conn.Send(spec, fds...); err == nil {
+	if err == nil {
 		var c *cage
 		if c, err = s.enter(ctx, conn, end, spec, g); err == nil {
 			unix.Close(end)
@@ -59,6 +61,14 @@ func (s *starter) openCage(ctx context.Context, spec cell.Spec, filters []*os.Fi
 	unix.Close(end)
 	conn.Close()
 	return nil, err
+}
+
+func tell(conn *cell.Conn, spec cell.Spec, filters []*os.File) error {
+	fds := make([]int, len(filters))
+	for i, f := range filters {
+		fds[i] = int(f.Fd())
+	}
+	return conn.Send(spec, fds...)
 }
 
 func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell.Spec, g group) (*cage, error) {
@@ -71,7 +81,7 @@ func (s *starter) enter(ctx context.Context, conn *cell.Conn, end int, spec cell
 		return nil, err
 	}
 	return &cage{
-		conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
+		from: s, conn: conn, pid: pid, group: g, pidfd: os.NewFile(uintptr(pidfd), "pidfd"),
 		whole: spec.Flags&unix.CLONE_NEWPID != 0, undo: func() {},
 	}, nil
 }
@@ -159,6 +169,7 @@ func (c *cage) close() error {
 // command is one program as a cell runs it.
 type command struct {
 	run    cell.Run
+	plain  bool // its environment is the cell's own
 	stdin  []byte
 	limits Limits
 	layer  string // folder of the write layer's files, "" without
@@ -184,8 +195,12 @@ func (c *cage) do(ctx context.Context, cmd command) (outcome, error) {
 	}
 	defer std.close()
 	start := time.Now()
-	cmd.run.Env = relocate(cmd.run.Env, c.moved)
-	err = c.conn.Send(cmd.run, std.theirs()...)
+	if len(c.moved) > 0 {
+		cmd.run.Env = relocate(cmd.run.Env, c.moved)
+	} else if cmd.plain {
+		cmd.run.Env = nil
+	}
+	err = c.conn.Send(cmd.run, std.child...)
 	std.handOver()
 	if err != nil {
 		return o, fmt.Errorf("hand the command over: %w", err)
@@ -313,23 +328,29 @@ func (c *cage) serveNet(allow []Endpoint, res *Result) (stop func(), err error) 
 
 // streams are the three standard streams of one command.
 type streams struct {
-	in         *os.File
-	outR, outW *os.File
-	errR, errW *os.File
+	outR, errR *os.File
+	child      []int // the command's ends, blocking, as programs expect
 	out, err   capture
 	done       chan struct{}
 }
 
 func openStreams(stdin []byte, limit int64) (*streams, error) {
 	s := &streams{out: capture{limit: limit}, err: capture{limit: limit}, done: make(chan struct{}, 2)}
-	var err error
-	if s.in, err = inputFile(stdin); err != nil {
+	in, err := inputFile(stdin)
+	if err != nil {
 		return nil, err
 	}
-	if s.outR, s.outW, err = os.Pipe(); err == nil {
-		s.errR, s.errW, err = os.Pipe()
-	}
-	if err != nil {
+	s.child = append(s.child, in)
+	for _, ours := range []**os.File{&s.outR, &s.errR} {
+		var ends [2]int
+		if err = unix.Pipe2(ends[:], unix.O_CLOEXEC); err == nil {
+			s.child = append(s.child, ends[1])
+			if err = unix.SetNonblock(ends[0], true); err == nil {
+				*ours = os.NewFile(uintptr(ends[0]), "output of the command")
+				continue
+			}
+			unix.Close(ends[0])
+		}
 		s.close()
 		return nil, fmt.Errorf("make pipes for the command: %w", err)
 	}
@@ -337,38 +358,46 @@ func openStreams(stdin []byte, limit int64) (*streams, error) {
 }
 
 // inputFile holds standard input whole, so that nobody has to feed it.
-func inputFile(stdin []byte) (*os.File, error) {
+func inputFile(stdin []byte) (int, error) {
 	if len(stdin) == 0 {
-		return os.Open(os.DevNull)
+		return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("hold standard input: %w", err)
+		return -1, fmt.Errorf("hold standard input: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), "stdin")
-	if _, err = f.Write(stdin); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
+	for rest := stdin; len(rest) > 0 && err == nil; {
+		var n int
+		if n, err = unix.Write(fd, rest); err == nil {
+			rest = rest[n:]
+		}
+		if errors.Is(err, unix.EINTR) {
+			err = nil
+		}
+	}
+	if err == nil {
+		_, err = unix.Seek(fd, 0, io.SeekStart)
 	}
 	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("hold standard input: %w", err)
+		unix.Close(fd)
+		return -1, fmt.Errorf("hold standard input: %w", err)
 	}
-	return f, nil
-}
-
-// theirs are the command's ends. Fd makes them blocking again, as programs
-// expect; our ends are separate and stay with the poller.
-func (s *streams) theirs() []int {
-	return []int{int(s.in.Fd()), int(s.outW.Fd()), int(s.errW.Fd())}
+	return fd, nil
 }
 
 // handOver closes our copies of the command's ends and starts to read.
 func (s *streams) handOver() {
-	s.in.Close()
-	s.outW.Close()
-	s.errW.Close()
+	s.letGo()
 	go func() { s.out.drain(s.outR); s.done <- struct{}{} }()
 	go func() { s.err.drain(s.errR); s.done <- struct{}{} }()
+}
+
+// letGo closes the command's ends.
+func (s *streams) letGo() {
+	for _, fd := range s.child {
+		unix.Close(fd)
+	}
+	s.child = nil
 }
 
 // lingering bounds how long we read after the end of everything: where there
@@ -384,7 +413,8 @@ func (s *streams) wait() {
 }
 
 func (s *streams) close() {
-	for _, f := range []*os.File{s.in, s.outR, s.outW, s.errR, s.errW} {
+	s.letGo()
+	for _, f := range []*os.File{s.outR, s.errR} {
 		if f != nil {
 			f.Close()
 		}

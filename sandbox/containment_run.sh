@@ -29,7 +29,7 @@ python3 perl git curl wget openssl ca-certificates netcat-openbsd telnet iproute
 passwd login cron apt dpkg rsync openssh-client xxd bc binutils file less nano hostname libc-bin systemd auditd logrotate whois"
 
 tree() { # the machine's root file system, made anew when the list changes
-	root=$work/root
+	root=$work/.root # a leading dot: no Go package of ours lies in it
 	stamp=$(echo "$packages" | cksum)
 	if [ "$(cat "$work/stamp" 2>/dev/null)" != "$stamp" ]; then
 		rm -rf "$root" "$work/debs"
@@ -78,7 +78,7 @@ head -c 4194304 /dev/zero > "$work/report.img"
 VM_TIMEOUT=${VM_TIMEOUT:-3600} vm_boot "sallyport.disposable ${N:+sallyport.sample=$N}" \
 	-drive "file=$work/spare.img,if=virtio,format=raw" -drive "file=$work/report.img,if=virtio,format=raw" \
 	-drive "file=$work/work.img,if=virtio,format=raw" |
-	tr -d '\r' | tee "$work/log" | grep -E --line-buffered '^containment:|^panic|--- FAIL' || true
+	sed -u 's|\r$||' | tee "$work/log" | grep -E --line-buffered '^containment:|^panic|--- FAIL' || true
 rm -f "$work/disk.img" "$work/work.img"
 tr -d '\0' < "$work/report.img" > "$report"
 [ -s "$report" ] || { tail -40 "$work/log" >&2; echo "containment: the machine wrote no report; its console is in $work/log" >&2; exit 1; }

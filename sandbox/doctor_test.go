@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,4 +132,27 @@ func TestToolchainsAreFoundAndNotTooMuch(t *testing.T) {
 			assert.NotEqual(t, p, q, fmt.Sprint("twice in PATH: ", path))
 		}
 	}
+}
+
+// TestProbeKnowsACgoCell builds sallyport-cell as a plain `go build` with a C
+// compiler does, which cannot drop the capabilities of all its threads.
+func TestProbeKnowsACgoCell(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"go", "gcc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed here")
+		}
+	}
+	linked := filepath.Join(newWorkspace(t), "sallyport-cell")
+	build := exec.Command("go", "build", "-o", linked, "sallyport/cmd/sallyport-cell")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	r, err := NewRunner(Options{State: t.TempDir(), CellBinary: linked})
+	require.NoError(t, err)
+	defer r.Close()
+	rep := r.Probe(context.Background())
+	assert.Empty(t, rep.Level, "nothing runs in it")
+	require.NotEmpty(t, rep.Problems)
+	assert.Contains(t, rep.Problems[0].Remedy, "CGO_ENABLED=0")
 }

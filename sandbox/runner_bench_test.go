@@ -4,9 +4,7 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -15,17 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// figure is one line of build/bench.json.
-type figure struct {
-	Name     string  `json:"name"`
-	Unit     string  `json:"unit"`
-	Ours     float64 `json:"ours"`
-	Peer     float64 `json:"peer"`
-	PeerName string  `json:"peer_name"`
-	Ratio    float64 `json:"ratio"`
-}
+	"sallyport/cmd/bench"
+)
 
 // contender starts `true` once and returns when it has ended.
 type contender struct {
@@ -35,7 +25,8 @@ type contender struct {
 }
 
 // BenchmarkSpawn measures what a command costs over the program itself: plain
-// os/exec, bwrap, our cold and our warm cells, interleaved so that whatever
+// os/exec, bwrap, and our cells: warm, cold (the first command of a workspace,
+// which finds a blank) and cloned for the command, every isolation on in all, interleaved so that whatever
 // else the machine does meets all alike. Medians in milliseconds.
 func BenchmarkSpawn(b *testing.B) {
 	rounds := max(b.N, 40)
@@ -71,20 +62,31 @@ func contenders(b *testing.B, parallel int) []contender {
 			return err
 		}
 	}
-	_, cold := ours(-1)
+	cloned, clone := ours(-1)
+	cloned.blanks.keep = 0
+	blank, cold := ours(-1)
+	blank.blanks.keep = maxBlank
+	require.NoError(b, cold())
 	warmed, warm := ours(parallel)
 	list := []contender{
 		{name: "plain", run: func() error { return exec.Command("/bin/true").Run() }},
-		{name: "cold", run: cold},
+		{name: "clone", run: clone},
+		{name: "cold", run: cold, prepare: func() { blankCells(b, blank) }},
 		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
 	}
-	if _, err := exec.LookPath("bwrap"); err == nil {
-		list = append(list, contender{name: "bwrap", run: func() error {
-			return exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
-				"--proc", "/proc", "--tmpfs", "/tmp", "/bin/true").Run()
-		}})
+	for _, argv := range benchPeers {
+		if _, err := exec.LookPath(argv[0]); err == nil {
+			list = append(list, contender{name: argv[0], run: func() error { return exec.Command(argv[0], argv[1:]...).Run() }})
+		}
 	}
 	return list
+}
+
+// benchPeers are other sandboxes, as far as they are installed.
+var benchPeers = [][]string{
+	{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "/bin/true"},
+	{"firejail", "--quiet", "--profile=default", "--net=none", "--private-tmp", "/bin/true"},
+	{"nsjail", "-Mo", "--really_quiet", "--chroot", "/", "--tmpfsmount", "/tmp", "--", "/bin/true"},
 }
 
 // waitWarm waits until the pool is full, so that a warm start is one.
@@ -134,23 +136,12 @@ func race(b *testing.B, list []contender, rounds, parallel int) map[string]float
 	return medians
 }
 
-// note adds the comparisons to the file that BENCH_JSON names, a line each.
+// note adds the comparisons to the rows of make bench.
 func note(b *testing.B, what string, m map[string]float64) {
 	b.Helper()
-	path := os.Getenv("BENCH_JSON")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(b, err)
-	defer f.Close()
-	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}} {
-		peer, ok := m[pair[1]]
-		if !ok {
-			continue
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}, {"warm", "firejail"}, {"warm", "nsjail"}} {
+		if peer, ok := m[pair[1]]; ok {
+			bench.Row(b, pair[0]+" "+what, "ms", m[pair[0]], peer, pair[1])
 		}
-		require.NoError(b, json.NewEncoder(f).Encode(figure{
-			Name: pair[0] + " " + what, Unit: "ms", Ours: m[pair[0]], Peer: peer, PeerName: pair[1], Ratio: m[pair[0]] / peer,
-		}))
 	}
 }

@@ -53,6 +53,7 @@ type denier struct {
 	profile           string
 	protected, hidden []string
 	pinned            []string // folders around protected paths
+	open              bool     // no private root: Landlock says EACCES
 }
 
 // explain reads a program's standard error for what walls refused.
@@ -146,6 +147,10 @@ func (d denier) forbidden(p string) (Denial, bool) {
 	if d.guarded(p, d.hidden) {
 		return Denial{fmt.Sprintf("read of %s refused: hidden path", d.name(p)),
 			"work without it: files with secrets are not shown to commands"}, true
+	}
+	if d.open && strings.HasPrefix(p, d.workspace+"/") {
+		return Denial{fmt.Sprintf("write to %s refused: without a mount namespace the workspace is read-only", d.name(p)),
+			"write to $TMPDIR instead; `sallyport doctor` says what this machine lacks"}, true
 	}
 	return Denial{}, false
 }

@@ -76,12 +76,15 @@ type fitted struct {
 	layer string            // id of the write layer, "" without
 	moved map[string]string // the cell's own places that lie elsewhere
 	undo  func()            // removes what was made for the rung
+	open  bool              // there is no private root
 }
 
 // fit makes a plan's spec one for this rung. Without a mount namespace there
 // is no private root: the cell gets a scratch folder for its own places, sees
 // the machine's through Landlock, and may write nothing of the workspace,
-// because Landlock cannot take protected paths out of a writable folder.
+// because Landlock cannot take protected paths out of a writable folder. A
+// command whose writes would be thrown away runs all the same, and finds the
+// workspace read-only.
 func (r *Runner) fit(p plan, g rung) (fitted, error) {
 	f := fitted{spec: p.spec, undo: func() {}}
 	f.spec.Flags = g.flags
@@ -104,10 +107,11 @@ func (r *Runner) fit(p plan, g rung) (fitted, error) {
 
 // open fits a cell without a private root.
 func (g rung) open(p plan, f *fitted) error {
-	if p.write != WriteNone {
+	if p.write > WriteDiscard {
 		return wallsError(fmt.Sprintf("run with writes (%s): a mount namespace is missing", p.write), errors.New(g.why), machineRemedy())
 	}
 	v := p.spec.View
+	v.Layer, v.Writable, v.Pinned, v.Protected = nil, false, nil, nil
 	dir, moved, err := scratch(p.owner)
 	if err != nil {
 		return &Error{Kind: KindIO, Msg: "prepare the cell", Err: err, Remedy: "check the free space of " + os.TempDir()}
@@ -118,6 +122,7 @@ func (g rung) open(p plan, f *fitted) error {
 	for _, name := range append([]string{"passwd", "group", "nsswitch.conf", "hosts"}, etcFiles...) {
 		v.Binds = append(v.Binds, cell.Bind{From: "/etc/" + name, Optional: true})
 	}
+	f.open = true
 	f.spec.View, f.moved, f.undo = v, moved, func() { _ = os.RemoveAll(dir) }
 	return nil
 }

@@ -76,7 +76,20 @@ func TestWithoutNamespacesNothingOutlivesARun(t *testing.T) {
 func TestWithoutNamespacesWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	r, ws := onRung(t, 0), newWorkspace(t)
-	for _, mode := range []WriteMode{WriteDiscard, WriteTransaction, WriteDirect} {
+	put(t, ws, map[string]string{".env": "canary", ".mcp.json": "{}", "f": "f"})
+	res, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("cat f .env; echo x > new; echo x >> f; rm f; echo t > $TMPDIR/t && cat $TMPDIR/t", WriteDiscard)},
+		Terms{Write: WriteDiscard})
+	require.NoError(t, err, "what would be thrown away may fail instead")
+	assert.Equal(t, LevelMinimal, res.Level)
+	assert.Equal(t, "ft\n", string(res.Stdout.Data))
+	assert.NoFileExists(t, filepath.Join(ws, "new"))
+	var words []string
+	for _, d := range res.Denials {
+		words = append(words, d.What)
+	}
+	assert.Contains(t, words, "write to new refused: without a mount namespace the workspace is read-only")
+	assert.Contains(t, words, "read of .env refused: hidden path")
+	for _, mode := range []WriteMode{WriteTransaction, WriteDirect} {
 		_, err := r.Run(context.Background(), Action{Workspace: ws, Exec: shell("true", mode)}, Terms{Write: mode})
 		var typed *Error
 		require.ErrorAs(t, err, &typed)

@@ -28,7 +28,10 @@ type Runner struct {
 	filters map[filterKind][]*os.File
 	bases   map[owner]baseView
 	caches  map[string]owner // folders made and given
+	nested  map[string]*nested
+	envs    map[bool]environs // by whether there is network
 	pool    *pool
+	blanks  blanks
 	closed  bool
 
 	work sync.WaitGroup // cells being taken apart
@@ -66,13 +69,22 @@ func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		opts:    o,
 		tools:   sync.OnceValue(func() toolchains { return findToolchains(homeDir(), os.Getenv) }),
-		groups:  sync.OnceValues(findGroups),
 		people:  sync.OnceValue(findGitIdentity),
 		filters: map[filterKind][]*os.File{},
 		bases:   map[owner]baseView{},
 		caches:  map[string]owner{},
+		nested:  map[string]*nested{},
+		envs:    map[bool]environs{},
 		pool:    newPool(o.Warm),
+		blanks:  blanks{keep: blanksFor(o.Warm)},
 	}
+	r.groups = sync.OnceValues(func() (groups, error) {
+		gs, err := findGroups()
+		if err == nil {
+			r.background(func() { sweepTrees(gs.roots()) })
+		}
+		return gs, err
+	})
 	r.background(func() {
 		for _, dir := range gone {
 			_ = removeTree(dir) // what stays is removed at the next start
@@ -95,14 +107,16 @@ func homeDir() string {
 func (r *Runner) Run(ctx context.Context, a Action, t Terms) (Result, error) {
 	var res Result
 	start := time.Now()
-	if err := r.files(ctx, a, t, &res); err != nil {
+	left, err := r.files(ctx, a, t, &res)
+	if err != nil {
 		return res, err
 	}
 	if a.Exec == nil {
 		res.Took = time.Since(start)
 		return res, nil
 	}
-	err := r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
+	t.Expect = left
+	err = r.exec(ctx, a.Workspace, narrow(*a.Exec, t), t, &res)
 	res.Took = time.Since(start)
 	return res, err
 }
@@ -132,8 +146,11 @@ func (r *Runner) exec(ctx context.Context, workspace string, e Exec, t Terms, re
 		return wallsError(fmt.Sprintf("run %s: this machine reaches level %s, %s is required", e.Args()[0], res.Level, r.opts.MinLevel),
 			nil, "run `sallyport doctor` to see which walls are missing, or lower sandbox.min_level")
 	}
+	if c.open {
+		p.write, p.open = WriteNone, true
+	}
 	if c.layer != "" { // a ready cell's layer is older than the run
-		if err := r.store().begin(c.layer, workspace); err != nil {
+		if err := r.store().begin(c.layer, workspace, t.Expect); err != nil {
 			return err
 		}
 		p.command.layer = filepath.Join(r.opts.State, "tx", c.layer, "upper")
@@ -194,6 +211,9 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 	c, err := r.climb(ctx, s, p)
 	var raise *errRaise
 	switch {
+	case errors.As(err, &raise) && raise.errno == syscall.ENOTSUP:
+		return nil, wallsError("raise the walls around the command", err,
+			"sallyport-cell is linked with cgo, whose threads it cannot confine: build it with CGO_ENABLED=0, as `make build` does")
 	case errors.As(err, &raise) && raise.wall == cell.WriteLayer:
 		return nil, wallsError(fmt.Sprintf("lay the write layer that %s writes need", p.write), err,
 			"use a state folder on a file system that overlayfs can write to (ext4, xfs, btrfs), on Linux 5.11 or newer")
@@ -203,7 +223,7 @@ func (r *Runner) cage(ctx context.Context, p plan) (*cage, error) {
 	return c, err
 }
 
-// raise opens one cell on a rung.
+// raise opens one cell on a rung, from a blank where there is one.
 func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, error) {
 	f, err := r.fit(p, g)
 	if err != nil {
@@ -214,26 +234,25 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		f.undo()
 		return nil, wallsError("compile the seccomp filter", err, "build sallyport with cgo and libseccomp")
 	}
-	grp, gerr := r.group(p.limits)
-	if _, none := r.groups(); gerr != nil && none == nil { // it can be had, only not now
-		f.undo()
-		return nil, gerr
-	}
+	_, gerr := r.groups()
 	if gerr != nil {
 		f.spec.Rlimits = append(f.spec.Rlimits, fallbackLimits(p.limits)...)
 	}
-	c, err := s.openCage(ctx, f.spec, filters, grp)
+	c, err := r.told(ctx, s, p, g, f.spec, filters)
 	if err != nil {
 		f.undo()
-		if grp != nil {
-			_ = grp.remove()
-		}
 		return nil, err
 	}
-	c.moved, c.undo, c.layer = f.moved, f.undo, f.layer
-	err = c.ready(ctx)
-	if err != nil {
+	c.moved, c.undo, c.layer, c.open = f.moved, f.undo, f.layer, f.open
+	if err := c.ready(ctx); err != nil {
 		r.release(c, true)
+		var raise *errRaise
+		if c.blank && errors.As(err, &raise) && raise.errno == syscall.ESTALE {
+			for _, old := range r.blanks.empty(false) {
+				r.release(old, false)
+			}
+			return r.raise(ctx, s, p, g)
+		}
 		return nil, err
 	}
 	c.walls = append(c.walls, cgroupWall(gerr))
@@ -243,6 +262,36 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 	}
 	return c, nil
+}
+
+// told gives a cell that has its spec. A blank whose mounts are older than the
+// workspace's is found out by itself: see cell.Spec.Ino.
+func (r *Runner) told(ctx context.Context, s *starter, p plan, g rung, spec cell.Spec, filters []*os.File) (*cage, error) {
+	k := blankFor(p, g)
+	if !spec.Warm { // a warm one is made off the path and takes no blank
+		c, stale := r.blanks.take(k)
+		for _, old := range stale {
+			r.release(old, false)
+		}
+		defer r.refillBlanks(s, k)
+		if c != nil {
+			// One of an earlier starter would not end with this one.
+			if c.from == s && tell(c.conn, spec, filters) == nil {
+				c.blank = true
+				return c, nil
+			}
+			r.release(c, false)
+		}
+	}
+	grp, err := r.group(p.limits)
+	if _, none := r.groups(); err != nil && none == nil { // it can be had, only not now
+		return nil, err
+	}
+	c, err := s.openCage(ctx, spec, filters, grp)
+	if err != nil && grp != nil {
+		_ = grp.remove()
+	}
+	return c, err
 }
 
 func cgroupWall(err error) Wall {
@@ -309,7 +358,7 @@ func (r *Runner) Close() error {
 	s := r.starter
 	r.closed, r.starter = true, nil
 	r.mu.Unlock()
-	for _, c := range r.pool.close() {
+	for _, c := range append(r.pool.close(), r.blanks.empty(true)...) {
 		r.release(c, true)
 	}
 	if s != nil {

@@ -20,7 +20,7 @@ func NewRunner(Options) (*Runner, error) { return &Runner{}, nil }
 func (r *Runner) Run(ctx context.Context, a Action, t Terms) (Result, error) {
 	var res Result
 	start := time.Now()
-	err := r.files(ctx, a, t, &res)
+	_, err := r.files(ctx, a, t, &res)
 	if err == nil && a.Exec != nil {
 		err = wallsError("run a command", r.why(), "run sallyport on Linux")
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,7 @@ type plan struct {
 	command   command
 	workspace string
 	write     WriteMode
+	open      bool // found a cell without a private root
 	owner     owner
 	terms     Terms
 	protected []string // absolute, those that exist
@@ -47,11 +49,11 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 	if e.Timeout > 0 && (t.Limits.Wall <= 0 || e.Timeout < t.Limits.Wall) { // a decision's limit is a bound, the default is not
 		p.limits.Wall = e.Timeout
 	}
-	if err := checkWorkspace(workspace, r.opts.State); err != nil {
+	own, st, err := ownerOf(workspace)
+	if err != nil {
 		return p, err
 	}
-	own, id, err := ownerOf(workspace)
-	if err != nil {
+	if err := checkWorkspace(workspace, r.opts.State); err != nil {
 		return p, err
 	}
 	base, err := r.base(own)
@@ -75,16 +77,54 @@ func (r *Runner) plan(workspace string, e Exec, t Terms) (plan, error) {
 		v.Protected, v.Pinned = nil, nil
 	}
 	p.spec = cell.Spec{
-		UID: own.uid, GID: own.gid, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
+		UID: own.uid, GID: own.gid, Dev: st.Dev, Ino: st.Ino, Become: os.Geteuid() == 0, Hostname: cellHost, View: v,
 		Rlimits: baseLimits(p.limits), Proxy: len(e.Net) > 0,
 	}
-	p.name(t, id, prints)
+	env := r.environ(len(e.Net) > 0)
+	p.spec.Env = env.list
+	p.name(t, fmt.Sprintf("%o", st.Mode), prints)
 	p.command = command{
-		run: cell.Run{Argv: e.Args(), Env: environment(r.tools(), len(e.Net) > 0, e.Env),
-			Dir: filepath.Join(workspace, e.Dir)},
-		stdin: e.Stdin, limits: p.limits,
+		run: cell.Run{Argv: e.Args(), Env: env.list, Dir: filepath.Join(workspace, e.Dir),
+			Expect: beneath(workspace, t.Expect, v.Hidden)},
+		plain: len(e.Env) == 0, stdin: e.Stdin, limits: p.limits,
+	}
+	if len(e.Env) > 0 {
+		p.command.run.Env = assignments(env.vars, e.Env)
 	}
 	return p, nil
+}
+
+// beneath gives what is expected of the files that the cell shows, by their
+// absolute paths.
+func beneath(workspace string, expect map[string]string, hidden []string) map[string]string {
+	if len(expect) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(expect))
+	for p, sum := range expect {
+		if p = filepath.Join(workspace, p); !covered(p, hidden) {
+			out[p] = sum
+		}
+	}
+	return out
+}
+
+// environs is the cells' own environment, made once.
+type environs struct {
+	vars map[string]string
+	list []string
+}
+
+func (r *Runner) environ(net bool) environs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	env, ok := r.envs[net]
+	if !ok {
+		vars := environment(r.tools(), net)
+		env = environs{vars, assignments(vars, nil)}
+		r.envs[net] = env
+	}
+	return env
 }
 
 // view adds the workspace and its guards to the base, and gives fingerprints
@@ -97,7 +137,11 @@ func (r *Runner) view(base cell.View, workspace string, e Exec, t Terms) (v cell
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
 		v.Layer = &cell.Layer{} // filled in when the cell is made
 	}
-	v.Protected, v.Hidden, prints = guards(workspace, t)
+	hide, protect, names := r.nestedOf(workspace).find(workspace)
+	if e.Write != WriteDirect {
+		protect = nil
+	}
+	v.Protected, v.Hidden, prints = guards(workspace, t, names, protect, hide)
 	showWorktree(&v)
 	v.Pinned = pins(workspace, v.Protected)
 	return v, prints
@@ -132,7 +176,7 @@ type baseView struct {
 }
 
 // name derives the pool's names for the plan.
-func (p *plan) name(t Terms, workspaceID, prints string) {
+func (p *plan) name(t Terms, mode, prints string) {
 	l := p.limits
 	l.Wall, l.Output = 0, 0 // these two the daemon holds, not the cell
 	p.slot = digest(fmt.Sprint(p.workspace, p.profile, p.write, l, p.spec.Proxy, t.Protected, t.Hidden))
@@ -140,7 +184,7 @@ func (p *plan) name(t Terms, workspaceID, prints string) {
 	if err != nil {
 		spec = nil // a Spec holds nothing that cannot be written
 	}
-	p.key = digest(workspaceID + prints + string(spec))
+	p.key = digest(mode + prints + string(spec))
 }
 
 // size bounds a tmpfs; without a limit it gets the kernel's habit of half of
@@ -154,13 +198,6 @@ func size(n int64) int64 {
 
 // checkWorkspace refuses folders that must never be writable or whole in a cell.
 func checkWorkspace(workspace, state string) error {
-	real, err := filepath.EvalSymlinks(workspace)
-	if err != nil {
-		return &Error{Kind: KindMissing, Msg: "open the workspace " + workspace, Err: err, Remedy: "name an existing folder"}
-	}
-	if real != workspace {
-		return &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s is a link to %s", workspace, real), Remedy: "use " + real}
-	}
 	wide := []string{"/", "/home", "/root", "/tmp", "/var", "/opt", "/mnt", "/srv", "/run", homeDir()}
 	if slices.Contains(wide, workspace) || covered(workspace, append([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, systemDirs...)) {
 		return &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s holds more than a project", workspace),
@@ -177,17 +214,28 @@ func checkWorkspace(workspace, state string) error {
 // the daemon's own user otherwise.
 type owner struct{ uid, gid int }
 
-// The id changes when the folder is replaced.
-func ownerOf(workspace string) (own owner, id string, err error) {
-	var st unix.Stat_t
-	if err := unix.Stat(workspace, &st); err != nil {
-		return owner{}, "", &Error{Kind: KindMissing, Msg: "open the workspace", Err: err, Remedy: "name an existing folder"}
+// A path with a symbolic link in it
+// is refused.
+func ownerOf(workspace string) (own owner, st unix.Stat_t, err error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, workspace, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+		unix.Close(fd)
 	}
-	id = fmt.Sprintf("%d:%d:%o", st.Dev, st.Ino, st.Mode)
+	if errors.Is(err, unix.ELOOP) {
+		if real, rerr := filepath.EvalSymlinks(workspace); rerr == nil {
+			return owner{}, st, &Error{Kind: KindInvalid, Msg: fmt.Sprintf("the workspace %s is a link to %s", workspace, real), Remedy: "use " + real}
+		}
+	}
+	if err != nil {
+		return owner{}, st, &Error{Kind: KindMissing, Msg: "open the workspace " + workspace, Err: err, Remedy: "name an existing folder"}
+	}
 	if os.Geteuid() != 0 {
-		return owner{os.Geteuid(), os.Getegid()}, id, nil
+		return owner{os.Geteuid(), os.Getegid()}, st, nil
 	}
-	return owner{int(st.Uid), int(st.Gid)}, id, nil
+	return owner{int(st.Uid), int(st.Gid)}, st, nil
 }
 
 func (o owner) give(path string) error {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,6 +15,13 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 		return &Error{Kind: KindStart, Msg: o.exit.Error,
 			Remedy: "name a program that exists in the cell: the system's, the toolchains', or one in the workspace"}
 	}
+	if o.exit.Stale != "" {
+		rel, err := filepath.Rel(p.workspace, o.exit.Stale)
+		if err != nil {
+			rel = o.exit.Stale
+		}
+		return changedSince(rel)
+	}
 	res.Ran = true
 	res.Exit = o.exit.Code
 	if o.exit.Signal != 0 {
@@ -23,7 +31,7 @@ func (r *Runner) report(c *cage, p plan, o outcome, res *Result) error {
 	res.Usage = Usage{Wall: o.wall, User: time.Duration(o.exit.UserNS), Sys: time.Duration(o.exit.SysNS), Memory: o.exit.MaxRSS}
 	var use groupUsage
 	if c.group != nil {
-		use = c.group.usage()
+		use = c.group.usage(p.limits)
 		res.Usage.Memory = max(res.Usage.Memory, use.memory)
 		res.Usage.Pids = use.pids
 	}
@@ -89,7 +97,7 @@ func hits(l Limits, o outcome, use groupUsage) []LimitHit {
 
 func denials(p plan, o outcome) []Denial {
 	d := denier{
-		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile,
+		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile, open: p.open,
 		protected: p.protected, hidden: p.spec.View.Hidden, pinned: p.spec.View.Pinned,
 	}
 	return d.explain(string(o.stderr.Data))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,15 @@ type txInfo struct {
 	// Began is the kernel's time in ns when the transaction was made. What
 	// changed in the workspace after it conflicts.
 	Began int64 `json:"began"`
+	// Held are the files that the layer took over before the command started: one
+	// that is still so is no change, whatever became of the workspace's.
+	Held map[string]heldFile `json:"held,omitempty"`
+}
+
+// heldFile is a file as the command found it.
+type heldFile struct {
+	SHA256 string `json:"sha256"`
+	Mode   uint32 `json:"mode"` // permission bits
 }
 
 // txSealed is what a transaction came to when its command had ended.
@@ -54,7 +64,7 @@ func (s txStore) create(workspace string) (id, upper, work string, err error) {
 		os.RemoveAll(dir)
 		return "", "", "", failure("begin a transaction over", workspace, err)
 	}
-	return id, upper, work, s.begin(id, workspace)
+	return id, upper, work, s.begin(id, workspace, nil)
 }
 
 // layOut makes the folders of a transaction. upper takes the workspace's mode,
@@ -140,16 +150,24 @@ func (s txStore) note(id string) ([]byte, bool) {
 }
 
 // begin notes what the transaction lies over and when it began: now, by the
-// clock that the kernel stamps files with.
-func (s txStore) begin(id, workspace string) error {
+// clock that the kernel stamps files with. held are the files that the command's
+// cell is told to hold.
+func (s txStore) begin(id, workspace string, held map[string]string) error {
 	p := filepath.Join(s.dir, id, "info")
 	var st unix.Stat_t
-	err := writeJSON(p, txInfo{Workspace: workspace})
+	info := txInfo{Workspace: workspace, Held: map[string]heldFile{}}
+	for path, sum := range held {
+		if unix.Stat(filepath.Join(workspace, path), &st) == nil {
+			info.Held[path] = heldFile{sum, st.Mode & 0o777}
+		}
+	}
+	err := writeJSON(p, info)
 	if err == nil {
 		err = unix.Stat(p, &st)
 	}
 	if err == nil {
-		err = writeJSON(p, txInfo{Workspace: workspace, Began: st.Ctim.Nano()})
+		info.Began = st.Ctim.Nano()
+		err = writeJSON(p, info)
 	}
 	if err != nil {
 		return failure("begin a transaction over", workspace, err)
@@ -165,7 +183,7 @@ func (s txStore) changes(id string) ([]Change, error) {
 		return nil, err
 	}
 	defer t.close()
-	d, err := diffLayer(t.upper, t.lower)
+	d, err := t.diff()
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +205,7 @@ func (s txStore) Land(ctx context.Context, id string) ([]Change, error) {
 		return nil, err
 	}
 	defer t.close()
-	d, err := diffLayer(t.upper, t.lower)
+	d, err := t.diff()
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +274,19 @@ func (s txStore) TxContent(id, path string) ([]byte, error) {
 type openTx struct {
 	info         txInfo
 	upper, lower *Workspace
+}
+
+// diff is what the command changed.
+func (t *openTx) diff() (*layerDiff, error) {
+	d, err := diffLayer(t.upper, t.lower)
+	if err != nil {
+		return nil, err
+	}
+	d.steps = slices.DeleteFunc(d.steps, func(s step) bool {
+		held, ok := t.info.Held[s.path]
+		return ok && s.is.kind == unix.S_IFREG && s.is.sum == held.SHA256 && s.is.mode == held.Mode
+	})
+	return d, nil
 }
 
 func (t *openTx) close() {

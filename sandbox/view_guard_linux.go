@@ -44,9 +44,17 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
-func guards(workspace string, t Terms) (protected, hidden []string, prints string) {
-	names := entries(workspace)
+// Those in sub-folders are given, and the sorted names in its own folder.
+func guards(workspace string, t Terms, names, nestedProtected, nestedHidden []string) (protected, hidden []string, prints string) {
 	var seen strings.Builder
+	see := func(p string) bool {
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) != nil {
+			return false
+		}
+		fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
+		return true
+	}
 	pick := func(lists ...[]string) []string {
 		var found []string
 		for _, rel := range slices.Concat(lists...) {
@@ -55,19 +63,23 @@ func guards(workspace string, t Terms) (protected, hidden []string, prints strin
 			if _, there := slices.BinarySearch(names, first); !there {
 				continue
 			}
-			p := filepath.Join(workspace, rel)
-			var st unix.Stat_t
-			if unix.Lstat(p, &st) != nil {
-				continue
+			if p := filepath.Join(workspace, rel); see(p) {
+				found = append(found, p)
 			}
-			fmt.Fprintf(&seen, "%s %d:%d %o\n", p, st.Dev, st.Ino, st.Mode)
-			found = append(found, p)
+		}
+		return found
+	}
+	with := func(found, nested []string) []string {
+		for _, p := range nested {
+			if see(p) {
+				found = append(found, p)
+			}
 		}
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
-	protected = pick(protectedPaths, t.Protected)
-	hidden = pick(hiddenPaths, secretNames(names), t.Hidden)
+	protected = with(pick(protectedPaths, t.Protected), nestedProtected)
+	hidden = with(pick(hiddenPaths, secretNames(names), t.Hidden), nestedHidden)
 	return protected, hidden, seen.String()
 }
 
@@ -134,18 +146,6 @@ func holdOne(root int, rel string) (held string, ok bool) {
 	return filepath.Join(filepath.Dir(rel), to), true
 }
 
-// entries are the sorted names in a folder.
-func entries(dir string) []string {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(-1) // what was read so far counts
-	slices.Sort(names)
-	return names
-}
-
 func secretNames(names []string) []string {
 	var found []string
 	for _, n := range names {
@@ -168,6 +168,10 @@ func matches(patterns []string, name string) bool {
 // the directory it names points back: else a planted file would have any
 // folder of the machine mounted.
 func worktree(workspace string) (common string, ok bool) {
+	var st unix.Stat_t
+	if unix.Lstat(workspace+"/.git", &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", false
+	}
 	pointer, err := os.ReadFile(filepath.Join(workspace, ".git"))
 	if err != nil {
 		return "", false

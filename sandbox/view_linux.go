@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -263,9 +264,9 @@ var cacheVars = map[string]string{
 	"YARN_CACHE_FOLDER": "yarn", "COMPOSER_CACHE_DIR": "composer", "GOPATH": "go",
 }
 
-// environment is the clean environment of a cell, in the form execve takes.
-// Nothing of the daemon's own is in it but PATH and the toolchains' variables.
-func environment(t toolchains, net bool, extra map[string]string) []string {
+// environment is the clean environment of a cell. Nothing of the daemon's own
+// is in it but PATH and the toolchains' variables.
+func environment(t toolchains, net bool) map[string]string {
 	env := map[string]string{
 		"HOME": cellHome, "USER": "cell", "LOGNAME": "cell", "SHELL": "/bin/bash", "LANG": "C.UTF-8",
 		"TERM": "dumb", "TMPDIR": "/tmp", "PWD": "", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": gitConfig, "GIT_TERMINAL_PROMPT": "0",
@@ -298,8 +299,14 @@ func environment(t toolchains, net bool, extra map[string]string) []string {
 		env["ALL_PROXY"] = "socks5h://127.0.0.1:" + strconv.Itoa(cell.ProxyPort)
 		env["NO_PROXY"] = "localhost,127.0.0.1,::1"
 	}
-	for k, v := range extra {
-		env[k] = v
+	return env
+}
+
+// assignments is an environment with some more in the form execve takes.
+func assignments(env, extra map[string]string) []string {
+	if len(extra) > 0 {
+		env = maps.Clone(env)
+		maps.Copy(env, extra)
 	}
 	list := make([]string, 0, len(env))
 	for k, v := range env {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/cmd/measure"
+	"sallyport/cmd/bench"
 	"sallyport/policy/approval"
 )
 
@@ -46,10 +46,10 @@ func BenchmarkApprovalsList(b *testing.B) {
 	require.NoError(b, json.Unmarshal(out, &all))
 	require.Len(b, all, 1000)
 	for b.Loop() {
-		m := measure.Medians(15, list("approvals", "list"), list("approvals", "list", "--json"), list("--version"))
+		m := bench.Medians(15, list("approvals", "list"), list("approvals", "list", "--json"), list("--version"))
 		ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-		measure.Row(b, "approvals/list 1000 pending", "ms", ms(m[0]), ms(m[2]), "the process alone")
-		measure.Row(b, "approvals/list 1000 pending, JSON", "ms-json", ms(m[1]), ms(m[2]), "the process alone")
+		bench.Row(b, "approvals/list 1000 pending", "ms", ms(m[0]), ms(m[2]), "the process alone")
+		bench.Row(b, "approvals/list 1000 pending, JSON", "ms-json", ms(m[1]), ms(m[2]), "the process alone")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -172,7 +171,7 @@ func newStop() *cobra.Command {
 				return err
 			}
 			for range 1000 { // until its process is gone, 20 s at most
-				if syscall.Kill(s.PID, 0) != nil {
+				if ended(s.PID) {
 					fmt.Fprintln(cmd.OutOrStdout(), "stopped")
 					return nil
 				}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +19,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/cmd/bench"
 )
 
 // bare is a server of the library alone whose read_file reads a file: what
@@ -197,17 +198,6 @@ func syncTime(b *testing.B, dir string) float64 {
 
 func compare(b *testing.B, transport string, sync, ours, bare float64) {
 	b.Helper()
-	b.ReportMetric(ours-bare, "us-added-"+transport)
-	b.Logf("%s: %.0f us, bare mcp-go %.0f us, added %.0f us; a durable write takes %.0f us, the promise is %.0f us",
-		transport, ours, bare, ours-bare, sync, 2*sync+300)
-	path := os.Getenv("BENCH_JSON")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(b, err)
-	defer f.Close()
-	require.NoError(b, json.NewEncoder(f).Encode(map[string]any{
-		"name": "gate/read_file/" + transport, "unit": "us", "ours": ours, "peer": bare, "peer_name": "bare mcp-go", "ratio": ours / bare,
-	}))
+	b.Logf("%s: added %.0f us; a durable write takes %.0f us, the promise is %.0f us", transport, ours-bare, sync, 2*sync+300)
+	bench.Row(b, "gate/read_file/"+transport, "us", ours, bare, "bare mcp-go")
 }

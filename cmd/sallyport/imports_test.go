@@ -15,13 +15,14 @@ import (
 // mayImport is the table of docs/design.md: which of our packages each one may
 // import. cmd/sallyport joins everything and is not in it.
 var mayImport = map[string][]string{
-	"audit":                    {},
+	"audit":                    {"policy/secret"},
 	"audit/push":               {"audit"},
 	"policies":                 {},
 	"sandbox/cell":             {},
 	"sandbox":                  {"sandbox/cell"},
 	"policy":                   {"sandbox"},
-	"policy/inspect":           {"policy", "sandbox"},
+	"policy/inspect":           {"policy", "policy/secret", "sandbox"},
+	"policy/secret":            {},
 	"policy/rego":              {"policy", "policies", "sandbox"},
 	"policy/limits":            {"policy"},
 	"policy/approval":          {"policy", "sandbox"},
@@ -33,7 +34,7 @@ var mayImport = map[string][]string{
 	"mcpserver/identity":       {"mcpserver", "policy"},
 	"cmd/sallyport-cell":       {"sandbox/cell"},
 	"cmd/sallyport-demo":       {"mcpserver"},
-	"cmd/measure":              {},
+	"cmd/bench":                {},
 }
 
 // sole maps a dependency to the packages that alone may import it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,13 +38,20 @@ func parentEnds(ctx context.Context) bool {
 
 // stopped reports whether a process is stopped (SIGSTOP, a debugger, a frozen
 // terminal), as proc(5) tells.
-func stopped(pid int) bool {
+func stopped(pid int) bool { return strings.Contains("Tt", stateOf(pid)) }
+
+// ended reports whether a process has ended, though its parent may not have asked
+// how: in a container nobody may.
+func ended(pid int) bool { return strings.Contains("ZX", stateOf(pid)) || unix.Kill(pid, 0) != nil }
+
+// stateOf is the one letter that proc(5) has for a process, "?" for none.
+func stateOf(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return false
+		return "?"
 	}
 	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')'):]), " ")
-	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "t")
+	return cmp.Or(rest[:min(1, len(rest))], "?")
 }
 
 // readerGone reports whether nobody can read any more what is written to f, a

@@ -4,8 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -34,15 +38,8 @@ func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
 	if err != nil {
 		return err
 	}
-	list, failed := []rejudged{}, false
-	for _, s := range steps {
-		if s.Call.Decision == nil {
-			continue
-		}
-		r := j.again(cmd.Context(), s.Call)
-		list = append(list, r)
-		failed = failed || failOn != "" && r.Change == failOn
-	}
+	list := j.all(cmd.Context(), steps)
+	failed := failOn != "" && slices.ContainsFunc(list, func(r rejudged) bool { return r.Change == failOn })
 	if wantsJSON(cmd) {
 		err = printJSON(cmd.OutOrStdout(), list)
 	} else {
@@ -54,6 +51,26 @@ func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
 		err = &exit{exitFailed, nil}
 	}
 	return err
+}
+
+// all judges the recorded calls of a session on every processor, and lists them in
+// their order.
+func (j *judge) all(ctx context.Context, steps []audit.Step) []rejudged {
+	// An evaluation leaves much garbage and little that lives.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s audit.Step) bool { return s.Call.Decision == nil })
+	list := make([]rejudged, len(steps))
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		work.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(steps)); i = next.Add(1) - 1 {
+				list[i] = j.again(ctx, steps[i].Call)
+			}
+		})
+	}
+	work.Wait()
+	return list
 }
 
 // again judges one recorded call.

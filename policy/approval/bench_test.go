@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"sallyport/cmd/measure"
+	"sallyport/cmd/bench"
 	"sallyport/policy/approval"
 )
 
@@ -45,8 +45,8 @@ func BenchmarkList(b *testing.B) {
 	}
 	list()
 	for b.Loop() {
-		m := measure.Medians(20, list, parse)
-		measure.Row(b, "approval/list 1000 pending", "ms", float64(m[0])/1e6, float64(m[1])/1e6, "reading the same as one JSON text")
+		m := bench.Medians(20, list, parse)
+		bench.Row(b, "approval/list 1000 pending", "ms", float64(m[0])/1e6, float64(m[1])/1e6, "reading the same as one JSON text")
 	}
 }
 

@@ -159,6 +159,9 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 		}
 	}
 	if file == "" {
+		if languages[c.name] == langOther {
+			c.fragments(text)
+		}
 		for _, m := range pathIn.FindAllStringSubmatch(text, maxItems) {
 			c.reads(word{s: strings.Replace(m[1], "/.", "~/.", strings.Count(m[1][:2], "/."))})
 		}
@@ -183,7 +186,7 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 		}
 	}
 	for _, m := range backticks.FindAllStringSubmatch(text, 50) {
-		if lang := languages[c.name]; lang == langPerl || lang == langRuby || lang == langPHP {
+		if lang := languages[c.name]; lang == langPerl || lang == langRuby || lang == langPHP || c.name == "julia" {
 			w.within("`", true).maybeText(m[1])
 		}
 	}

@@ -126,7 +126,7 @@ func (w *walker) negated(c *syntax.CallExpr) (inner string, ok bool) {
 // variable nobody set: r${x}m is rm.
 func (w *walker) bareName(c *syntax.CallExpr, s simple) {
 	x := &expander{w: w, src: w.src, loose: true}
-	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque {
+	if argv := x.fields(c.Args); len(argv) > 0 && !argv[0].opaque && !strings.HasPrefix(argv[0].s, "-") {
 		s.argv, s.loose = argv, true
 		w.within("", true).run(s)
 	}
@@ -281,7 +281,11 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 		c.Path, c.Lookalike = w.resolve(name.s, cl)
 	}
 	cl.path = c.Path
-	cl.opts, cl.args = readArgs(cl.p, s.argv[1:])
+	argv := s.argv[1:]
+	if cl.name == "vim" {
+		argv = silentEx(argv)
+	}
+	cl.opts, cl.args = readArgs(cl.p, argv)
 	c.Flags = flagNames(cl.p, cl.opts, s.argv[1:])
 	args := cl.args
 	if cl.p != nil && cl.p.sub && len(args) > 0 {
@@ -313,7 +317,7 @@ var sameProgram = map[string]string{
 	"nodejs": "node", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
 	"grm": "rm", "gcp": "cp", "gmv": "mv", "gln": "ln", "gchmod": "chmod", "gchown": "chown", "gdd": "dd", "gtee": "tee", "gsort": "sort", "gcat": "cat", "gfind": "find", "gxargs": "xargs", "gtimeout": "timeout", "genv": "env", "vi": "vim", "view": "vim",
 	"nvim": "vim", "ex": "vim", "netcat": "nc", "ncat": "nc", "nc.openbsd": "nc", "nc.traditional": "nc",
-	"docker-compose": "docker-compose", "rview": "vim", "rvim": "vim", "gvim": "vim", "vimdiff": "vim", "nvimdiff": "vim", "yash": "sh", "posh": "sh", "bosh": "sh", "sash": "sh", "osh": "bash", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
+	"docker-compose": "docker-compose", "rview": "vim", "rvim": "vim", "gvim": "vim", "vimdiff": "vim", "nvimdiff": "vim", "yash": "sh", "posh": "sh", "bosh": "sh", "c89": "cc", "c99": "cc", "sash": "sh", "osh": "bash", "podman-remote": "podman", "pypy": "python", "pypy3": "python", "ash": "sh",
 	"rbash": "bash", "apt-get": "apt-get", "pkexec": "sudo", "ipython": "python", "unpigz": "gunzip",
 }
 

@@ -174,6 +174,6 @@ var languages = map[string]language{
 	"sh": langShell, "bash": langShell, "vim": langOther, "mongosh": langNode, "mongo": langNode, "crontab": langCron,
 	"at": langShell, "ruby-script": langRuby, "rake": langRuby,
 	"ts-node": langNode, "tsx": langNode, "go": langOther, "java": langOther, "elixir": langOther, "Rscript": langOther, "julia": langOther, "m4": langM4,
-	"irb": langRuby, "pry": langRuby, "R": langOther, "octave": langOther, "octave-cli": langOther, "ghci": langOther, "gnuplot": langOther, "jrunscript": langOther,
+	"irb": langRuby, "pry": langRuby, "R": langOther, "octave": langOther, "octave-cli": langOther, "ghci": langOther, "gnuplot": langOther, "rpm": langOther, "rpmbuild": langOther, "rpmquery": langOther, "rpmdb": langOther, "rpmverify": langOther, "rpmspec": langOther, "jrunscript": langOther,
 	"jshell": langOther, "groovy": langOther, "scala": langOther, "kotlin": langOther, "sbcl": langOther, "racket": langOther, "guile": langOther, "clojure": langOther, "swipl": langOther,
 }

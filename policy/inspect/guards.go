@@ -62,11 +62,20 @@ func (g *globs) add(p string, rank int) {
 	}
 }
 
+// samples are the endings of files that show the form of a secret file and hold
+// none: .env.example.
+var samples = set(".example .sample .template .dist .tmpl .tpl")
+
 // match is the strictest guard of a path, given relative to the workspace (or
 // absolute when outside) and absolute.
 func (g globs) match(rel, abs string) policy.Guard {
 	best := len(guardOrder)
-	take := func(rank int) { best = min(best, rank) }
+	sample := samples[path.Ext(abs)]
+	take := func(rank int) {
+		if !sample || guardOrder[rank] != policy.GuardSecret {
+			best = min(best, rank)
+		}
+	}
 	full := abs
 	if rel != abs {
 		full = "/" + rel
@@ -74,6 +83,17 @@ func (g globs) match(rel, abs string) policy.Guard {
 	for _, x := range g.base[path.Base(full)] {
 		if strings.HasSuffix(full, x.pattern) {
 			take(x.rank)
+		}
+	}
+	if base := path.Base(full); strings.IndexAny(base, "*?[") > 2 {
+		for key, list := range g.base { // .env*, id_*: what it may stand for
+			if ok, _ := path.Match(base, key); ok {
+				for _, x := range list {
+					if x.pattern == "/"+key {
+						take(x.rank)
+					}
+				}
+			}
 		}
 	}
 	for _, x := range g.ext[path.Ext(full)] {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/stretchr/testify/require"
+
+	"sallyport/policy"
 )
 
 func TestNeedleOfAGlob(t *testing.T) {
@@ -32,4 +34,16 @@ func FuzzNeedle(f *testing.F) {
 			require.Contains(t, path, needle(glob), "%q matches %q", glob, path)
 		}
 	})
+}
+
+// A glob stands for what it may match; a sample of a secret file is none.
+func TestGuardOfGlobsAndSamples(t *testing.T) {
+	t.Parallel()
+	g := compileGuards(map[policy.Guard][]string{policy.GuardSecret: {"**/.env", "**/.env.*", "**/id_rsa", "**/*.pem"}, policy.GuardConfig: {"**/Dockerfile"}})
+	for path, want := range map[string]policy.Guard{
+		".env": policy.GuardSecret, ".env.local": policy.GuardSecret, "a/.env*": policy.GuardSecret, "id_*": policy.GuardSecret, "*.pem": policy.GuardSecret,
+		".env.example": "", ".env.sample": "", "a/.env.template": "", "*": "", "*.txt": "", "e*": "", "Dock*": policy.GuardConfig,
+	} {
+		require.Equal(t, want, g.match(path, "/w/"+path), path)
+	}
 }

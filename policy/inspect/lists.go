@@ -73,7 +73,7 @@ func (l *lists) match(on, text string) []string {
 // defaultGuards hold even where the data names none.
 func defaultGuards() map[policy.Guard][]string {
 	return map[policy.Guard][]string{
-		policy.GuardSelf: {"**/.sallyport/**", "**/sallyport/policy/**", "**/.config/sallyport/**", "**/.local/state/sallyport/**", "**/.sallyport.yaml", "**/agent.sock", "**/control.sock"},
+		policy.GuardSelf: {"**/.sallyport/**", "**/sallyport/policy/**", "**/.config/sallyport/**", "**/.local/state/sallyport/**", "**/.sallyport.yaml", "**/sallyport/agent.sock", "**/sallyport/control.sock"},
 		policy.GuardAgent: {"**/.mcp.json", "**/.claude", "**/.claude/**", "**/.claude.json", "**/CLAUDE.md", "**/AGENTS.md", "**/.cursor/**", "**/.cursorrules",
 			"**/.codex/**", "**/.gemini/**", "**/.windsurf/**", "**/.windsurfrules", "**/.aider.conf.yml", "**/.continue/**", "**/.roo/**", "**/.clinerules", "**/.github/copilot-instructions.md"},
 		policy.GuardHook: {"**/.git", "**/.git/hooks", "**/.git/hooks/**", "**/.git/config", "**/.git/config.worktree", "**/.git/info/attributes", "**/.gitconfig", "**/.gitmodules",

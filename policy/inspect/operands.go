@@ -40,7 +40,29 @@ func (c *call) operand() {
 		if len(argv) > 0 && slices.Contains([]string{"passwd", "group", "shadow", "gshadow"}, argv[0].s) {
 			c.reads(word{s: "/etc/" + argv[0].s})
 		}
+	case "finger":
+		for _, a := range c.args {
+			if _, host, ok := strings.Cut(a.s, "@"); ok || a.opaque {
+				c.w.in.reach("finger", word{s: host, opaque: a.opaque})
+			}
+		}
+	case "7z", "7za", "7zr", "7zz":
+		c.sevenZip()
+	case "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as":
+		for _, a := range argv {
+			if file, ok := strings.CutPrefix(a.s, "@"); ok {
+				c.reads(word{s: file, opaque: a.opaque})
+			}
+		}
 	case "cpio", "pax":
+		switch {
+		case c.flag("-p") || c.flag("-r") && c.flag("-w"):
+			for _, a := range c.args {
+				c.writes(a)
+			}
+		case c.flag("-i"):
+			c.writes(word{s: "."})
+		}
 		if c.w.stdin != nil {
 			for i, l := range strings.Split(*c.w.stdin, "\n") {
 				if l = strings.TrimSpace(l); l != "" && i < maxItems {
@@ -159,6 +181,33 @@ func (c *call) cmakeTool(sub string, args []word) {
 	}
 }
 
+// sevenZip turns the archive and the files of 7z into reads and writes.
+func (c *call) sevenZip() {
+	if len(c.args) < 2 {
+		for _, a := range c.args[min(len(c.args), 1):] {
+			c.reads(a)
+		}
+		return
+	}
+	archive, files := c.args[1], c.args[2:]
+	switch c.args[0].s {
+	case "a", "u":
+		c.writes(archive)
+		for _, a := range files {
+			c.reads(a)
+		}
+	case "d", "rn":
+		c.writes(archive)
+	case "x", "e":
+		c.reads(archive)
+		if !c.flag("-o") && !c.flag("-so") {
+			c.writes(word{s: "."})
+		}
+	default:
+		c.reads(archive)
+	}
+}
+
 // bwrapTakes is how many values bwrap's options take; those not listed take one
 // when they are known by none of these names.
 var bwrapTakes = map[string]int{
@@ -185,6 +234,17 @@ func afterBwrap(argv []word) []word {
 		i += n
 	}
 	return nil
+}
+
+// silentEx takes the s out of -es and -Es, where it has no value.
+func silentEx(argv []word) []word {
+	for i, a := range argv {
+		if a.s == "-es" || a.s == "-Es" {
+			argv = slices.Clone(argv)
+			argv[i].s = "-e"
+		}
+	}
+	return argv
 }
 
 // exLead is what may stand before an ex command: ranges and modifiers.

@@ -54,7 +54,7 @@ func (w *walker) printsOne(s *syntax.Stmt) (string, bool) {
 			}
 			args[i] = a.s
 		}
-		if len(args) == 0 {
+		if len(args) == 0 || w.redefined(args[0]) {
 			return "", false
 		}
 		return w.pure(args)

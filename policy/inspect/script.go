@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -136,6 +137,9 @@ func byName(p string) language {
 	return langShell
 }
 
+// makeFile is make's function that writes a file.
+var makeFile = regexp.MustCompile(`\$[({]file\s*>>?\s*([^,)}\s]+)`)
+
 // code looks through the text of a script in its language.
 func (w *walker) code(c *call, text, file string, lang language) []policy.Finding {
 	found := w.in.dangers(text, file)
@@ -146,6 +150,9 @@ func (w *walker) code(c *call, text, file string, lang language) []policy.Findin
 		}
 		w.textWithin(strings.TrimPrefix(text, "\ufeff"), maxScript)
 	case langMake:
+		for _, m := range makeFile.FindAllStringSubmatch(text, maxItems) {
+			c.writes(word{s: m[1]})
+		}
 		w.recipes(text, nil, nil)
 	case langAwk:
 		c.awkProgram(text)

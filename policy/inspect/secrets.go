@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/policy"
+	"sallyport/policy/secret"
 )
 
 // secretRule is one credential format. Its literal prefix is looked for first,
@@ -17,61 +18,17 @@ type secretRule struct {
 	re     *regexp.Regexp
 }
 
-func secret(id, prefix, re string) secretRule {
-	return secretRule{"secret." + id, prefix, regexp.MustCompile(re)}
-}
+// secretRules are the strict forms of secret.Formats, anchored on literals that
+// their issuers document.
+var secretRules = strictForms()
 
-// secretRules are anchored on prefixes that their issuers document.
-var secretRules = []secretRule{
-	secret("aws-key", "AKIA", `\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`),
-	secret("aws-key", "ASIA", `\bASIA[A-Z2-7]{16}\b`),
-	secret("github-token", "ghp_", `\bghp_[A-Za-z0-9]{36,}\b`),
-	secret("github-token", "gho_", `\bgho_[A-Za-z0-9]{36,}\b`),
-	secret("github-token", "ghu_", `\bghu_[A-Za-z0-9]{36,}\b`),
-	secret("github-token", "ghs_", `\bghs_[A-Za-z0-9]{36,}\b`),
-	secret("github-token", "ghr_", `\bghr_[A-Za-z0-9]{36,}\b`),
-	secret("github-pat", "github_pat_", `\bgithub_pat_[A-Za-z0-9_]{60,}\b`),
-	secret("gitlab-token", "glpat-", `\bglpat-[A-Za-z0-9_-]{20,}`),
-	secret("gitlab-token", "gldt-", `\bgldt-[A-Za-z0-9_-]{20,}`),
-	secret("gitlab-token", "glrt-", `\bglrt-[A-Za-z0-9_-]{20,}`),
-	secret("anthropic-key", "sk-ant-", `\bsk-ant-[A-Za-z0-9_-]{32,}`),
-	secret("openai-key", "sk-proj-", `\bsk-proj-[A-Za-z0-9_-]{32,}`),
-	secret("openai-key", "sk-", `\bsk-(?:svcacct-)?[A-Za-z0-9]{40,}\b`),
-	secret("slack-token", "xox", `\bxox[abeoprs]-[A-Za-z0-9-]{10,}`),
-	secret("slack-webhook", "hooks.slack.com", `hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]{16,}`),
-	secret("stripe-key", "sk_live_", `\bsk_live_[A-Za-z0-9]{16,}`),
-	secret("stripe-key", "rk_live_", `\brk_live_[A-Za-z0-9]{16,}`),
-	secret("google-key", "AIza", `\bAIza[A-Za-z0-9_-]{35}`),
-	secret("google-oauth", "GOCSPX-", `\bGOCSPX-[A-Za-z0-9_-]{28}`),
-	secret("google-token", "ya29.", `\bya29\.[A-Za-z0-9_-]{20,}`),
-	secret("npm-token", "npm_", `\bnpm_[A-Za-z0-9]{36}\b`),
-	secret("pypi-token", "pypi-", `\bpypi-[A-Za-z0-9_-]{50,}`),
-	secret("docker-pat", "dckr_pat_", `\bdckr_pat_[A-Za-z0-9_-]{27,}`),
-	secret("huggingface-token", "hf_", `\bhf_[A-Za-z0-9]{30,}\b`),
-	secret("digitalocean-token", "dop_v1_", `\bdop_v1_[a-f0-9]{64}\b`),
-	secret("sendgrid-key", "SG.", `\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{32,}`),
-	secret("twilio-key", "SK", `\bSK[0-9a-f]{32}\b`),
-	secret("mailgun-key", "key-", `\bkey-[0-9a-f]{32}\b`),
-	secret("shopify-token", "shp", `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b`),
-	secret("square-token", "sq0", `\bsq0(?:atp|csp)-[A-Za-z0-9_-]{22,}`),
-	secret("databricks-token", "dapi", `\bdapi[a-f0-9]{32}\b`),
-	secret("linear-key", "lin_api_", `\blin_api_[A-Za-z0-9]{32,}`),
-	secret("notion-token", "ntn_", `\bntn_[A-Za-z0-9]{40,}`),
-	secret("postman-key", "PMAK-", `\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}`),
-	secret("newrelic-key", "NRAK-", `\bNRAK-[A-Z0-9]{27}`),
-	secret("grafana-token", "glsa_", `\bglsa_[A-Za-z0-9]{32}_[a-f0-9]{8}`),
-	secret("vault-token", "hvs.", `\bhvs\.[A-Za-z0-9_-]{24,}`),
-	secret("terraform-token", ".atlasv1.", `\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}`),
-	secret("pulumi-token", "pul-", `\bpul-[a-f0-9]{40}\b`),
-	secret("doppler-token", "dp.", `\bdp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{40,}`),
-	secret("fly-token", "FlyV1 ", `\bFlyV1 fm2_[A-Za-z0-9+/=,_-]{40,}`),
-	secret("telegram-token", ":AA", `\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b`),
-	secret("discord-webhook", "/api/webhooks/", `discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,}`),
-	secret("age-key", "AGE-SECRET-KEY-", `\bAGE-SECRET-KEY-1[A-Z0-9]{58}`),
-	secret("azure-key", "AccountKey=", `AccountKey=[A-Za-z0-9+/]{60,}={0,2}`),
-	secret("private-key", "-----BEGIN", `-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----`),
-	secret("jwt", "eyJ", `\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`),
-	secret("url-password", "://", `\b[a-z][a-z0-9+.-]{1,15}://[^/\s:@'"$<>{}]{1,64}:[^/\s:@'"$<>{}]{6,}@[A-Za-z0-9.-]+`),
+func strictForms() (out []secretRule) {
+	for _, f := range secret.Formats() {
+		if f.Strict != "" {
+			out = append(out, secretRule{"secret." + f.Finding, f.Literal, regexp.MustCompile(f.Strict)})
+		}
+	}
+	return out
 }
 
 // secretWords are what names of secrets hold, in lower case.

@@ -173,6 +173,35 @@ var shellState = []string{
 	`builtin command rm -rf T`,
 	`command eval rm -rf T`,
 	`hash -p "$(command -v rm)" ls; ls -rf T`,
+	`$(which rm) -rf T`,
+	`$(type -P rm) -rf T`,
+	`$(which nosuchprogram 2>/dev/null) rm -rf T`,
+	`$(command -v nosuchprogram) rm -rf T`,
+	"`command -v nosuchprogram` rm -rf T",
+	`which() { echo rm; }; $(which nosuchprogram) -rf T`,
+	`$MAKE rm -rf T`,
+	`${CC} rm -rf T`,
+	`MAKE='rm -rf'; $MAKE T`,
+	`read MAKE <<< 'rm -rf'; $MAKE T`,
+	`make() { rm -rf T; }; MAKE=make; $MAKE`,
+	`MAKE=rm bash -c '$MAKE -rf T'`,
+	`pyenv() { echo rm -rf T; }; eval "$(pyenv init -)"`,
+	`eval "$(pyenv init -; echo rm -rf T)"`,
+	`eval "$(pyenv init - $(echo x))" rm -rf T`,
+	"printf 'int main(){return 0;}' > a.c; echo rm -rf T > a; cc a.c -o b; bash a",
+	`echo() { printf 'rm -rf T'; }; $(echo ls)`,
+	`cat() { printf rm; }; $(cat <<< ls) -rf T`,
+	`pwd() { echo 'rm -rf T '; }; $(pwd)/bin/x`,
+	`cd() { :; }; pwd() { echo 'rm -rf T '; }; $(pwd -P)/x`,
+	`WS='rm -rf T '; $WS/x`,
+	`read WS <<< 'rm -rf T x'; $WS/x`,
+	`printf -v D 'rm -rf T '; $D/x`,
+	`for D in 'rm -rf T '; do $D/x; done`,
+	`f() { $1/x; }; f 'rm -rf T '`,
+	`echo 'D="rm -rf T "' > s; . ./s; $D/x`,
+	`eval "$(printf 'D="rm -rf T "')"; $D/x`,
+	`mapfile -t D <<< 'rm -rf T '; $D/x`,
+	`declare "D=rm -rf T "; $D/x`,
 }
 
 // TestShellState: every such text is seen or stops the call, whatever way its
@@ -212,11 +241,29 @@ func TestUnlistedWrappers(t *testing.T) {
 		`echo '* * * * * rm -rf /' | crontab -`, `echo '@reboot rm -rf /' | crontab`, `ed -s f <<< '!rm -rf /'`, `dc -e '!rm -rf /'`, `less +'!rm -rf /' f`,
 		`tclsh <<< 'exec rm -rf /'`, `expect -c 'spawn rm -rf /'`, `emacs --batch --eval '(shell-command "rm -rf /")'`, `perl -e 'open(F, "rm -rf / |")'`, `perl -e 'open(my $f, "-|", "rm -rf /")'`,
 		`awk -v c='rm -rf /' 'BEGIN{system(c)}'`,
+		`gnuplot -e 'system("rm -rf /")'`, `R -e 'system("rm -rf /")'`, `octave --eval 'system("rm -rf /")'`, `ghc -e 'System.Process.callCommand "rm -rf /"'`,
+		`ghci -e 'System.Process.callCommand "rm -rf /"'`, `slsh -e 'system("rm -rf /");'`, `jrunscript -e 'exec("rm -rf /")'`, `clisp -x '(ext:run-shell-command "rm -rf /")'`, "julia -e 'run(`rm -rf /`)'",
+		`scala -e 'import sys.process._; "rm -rf /".!'`, `irb <<< 'system("rm -rf /")'`, `pry <<< 'system("rm -rf /")'`, `rake -e 'sh "rm -rf /"'`, "rake -p '`rm -rf /`'",
+		`emacs --batch --eval '(delete-directory "/" t)'`, `latex --shell-escape '\immediate\write18{rm -rf /}'`, `rpm --eval '%(rm -rf /)'`, `rpmquery --eval '%{lua:os.execute("rm -rf /")}'`,
+		`puppet apply -e "exec { 'rm -rf /': }"`, `knife exec -E 'exec "rm -rf /"'`, `cpan -e 'system("rm -rf /")'`, `exiftool -if 'system("rm -rf /")' x`, `bpftrace -e 'BEGIN {system("rm -rf /");}'`,
+		`xdg-user-dir '}; rm -rf / #'`, `certbot renew --pre-hook 'rm -rf /'`, `restic --password-command='rm -rf /' snapshots`, `ginsh <<< '!rm -rf /'`, `tdbtool <<< '! rm -rf /'`,
+		`csh -c 'rm -rf /'`, `tcsh -c 'rm -rf /'`, `yash -c 'rm -rf /'`, `elvish -c 'rm -rf /'`, `sg users -c 'rm -rf /'`, `bat --pager 'rm -rf /' f`,
+		`vim -c ':lua os.execute("rm -rf /")'`, `nvim --headless -c 'lua os.execute("rm -rf /")' -c q`, `vim -c 'py3 import os; os.system("rm -rf /")'`, `vim -c 'silent !rm -rf /'`, `vim -c ':%!rm -rf /'`, `vim -c 'w !rm -rf /'`, `vim -c 'r!rm -rf /'`,
+		`vim -c 'call system("rm -rf /")'`, `nvim -c 'call jobstart("rm -rf /")'`, `vim -c ':terminal rm -rf /'`, `vim -c ':term ++close rm -rf /'`, `rvim -c ':ruby system("rm -rf /")'`, `vimdiff -c ':!rm -rf /' a b`, `vim -c ':call delete("/", "rf")'`,
 	} {
 		f := look(t, nil, text)
 		assert.True(t, wipesRoot(f) || alarming(f), "%s %v", text, programsIn(f))
 	}
-	for _, text := range []string{`which rm`, `tldr rm -x`, `type git`, `foo --name rm`, `mytool install x`} {
+	for _, text := range []string{
+		`choom -n 0 -- rm -rf /`, `aa-exec -p x -- rm -rf /`, `setarch x86_64 -R rm -rf /`, `setarch -R x86_64 rm -rf /`, `linux32 rm -rf /`, `multitime -n 2 rm -rf /`, `softlimit -m 1000 rm -rf /`, `setlock -n l rm -rf /`,
+		`logsave -a /tmp/l rm -rf /`, `grc --colour=on rm -rf /`, `openvt -c 3 -- rm -rf /`, `ssh-agent -a s rm -rf /`, `start-stop-daemon -S -x /bin/rm -- -rf /`, `start-stop-daemon --start --startas /bin/rm -- -rf /`,
+		`bwrap --ro-bind / / --dev /dev --unshare-all -- rm -rf /`, `bwrap --bind / / rm -rf /`, `bwrap --setenv A b --chdir / rm -rf /`, `cmake -E env A=1 rm -rf /`, `cmake -E chdir / rm -rf .`, `cmake -E time rm -rf /`, `cmake -E remove_directory /`, `cmake -E rm -rf /`,
+		`rlwrap -l /tmp/l rm -rf /`, `ccache rm -rf /`, `capsh --uid=0 -- -c 'rm -rf /'`,
+	} {
+		f := look(t, nil, text)
+		assert.True(t, wipesRoot(f) || alarming(f), "%s %v", text, programsIn(f))
+	}
+	for _, text := range []string{`ghci -e 'rm'`, `mytool "it is (rm)"`, `which rm`, `tldr rm -x`, `type git`, `foo --name rm`, `mytool install x`} {
 		assert.Len(t, look(t, nil, text).Cmds, 1, text)
 	}
 }

@@ -115,7 +115,10 @@ func (c *call) awk() {
 		}
 	}
 	if len(programs) == 0 && !c.flag("-f") && !c.flag("-E") && len(c.args) > 0 {
-		programs = c.args[:1]
+		programs = c.args[:1:1]
+	}
+	for i := range programs {
+		programs[i].s = c.awkVariables(programs[i].s)
 	}
 	for _, p := range programs {
 		if p.opaque {
@@ -124,6 +127,20 @@ func (c *call) awk() {
 		c.awkProgram(p.s)
 	}
 }
+
+// awkVariables puts what -v gives a variable in its place.
+func (c *call) awkVariables(text string) string {
+	for _, o := range c.opts {
+		name, value, ok := strings.Cut(o.value.s, "=")
+		if !o.is("-v") || !o.has || !ok || !awkName.MatchString(name) || strings.ContainsAny(value, `"\`) {
+			continue
+		}
+		text = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllLiteralString(text, `"`+value+`"`)
+	}
+	return text
+}
+
+var awkName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 var (
 	awkSystem = regexp.MustCompile(`\bsystem\s*\(`)

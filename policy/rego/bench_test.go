@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/syntax"
 
-	"sallyport/cmd/measure"
+	"sallyport/cmd/bench"
 	"sallyport/policies"
 	"sallyport/policy"
 	"sallyport/policy/rego"
@@ -50,9 +50,9 @@ func BenchmarkAdmit(b *testing.B) {
 				bare()
 			}
 			for range b.N {
-				m := measure.Medians(3000, admit(g), admit(many), libraries)
-				measure.Row(b, "policy/admit/"+c.name, "us", micro(m[0]), micro(m[2]), "parser and one rule")
-				measure.Row(b, "policy/admit/"+c.name+" with 200 user rules", "us-200-rules", micro(m[1]), micro(m[0]), "without them")
+				m := bench.Medians(3000, admit(g), admit(many), libraries)
+				bench.Row(b, "policy/admit/"+c.name, "us", micro(m[0]), micro(m[2]), "parser and one rule")
+				bench.Row(b, "policy/admit/"+c.name+" with 200 user rules", "us", micro(m[1]), micro(m[0]), "without them")
 			}
 		})
 	}
@@ -102,14 +102,14 @@ func BenchmarkLoad(b *testing.B) {
 		require.NoError(b, err)
 	}
 	for range b.N {
-		m := measure.Medians(10, load, compiler)
-		measure.Row(b, "policy/load", "ms", micro(m[0])/1000, micro(m[1])/1000, "the compiler alone")
+		m := bench.Medians(10, load, compiler)
+		bench.Row(b, "policy/load", "ms", micro(m[0])/1000, micro(m[1])/1000, "the compiler alone")
 		kept = nil
 		before := heap()
 		for range 5 {
 			load()
 		}
-		measure.Row(b, "policy/generation", "MiB", float64(heap()-before)/5/(1<<20), 0, "")
+		bench.Row(b, "policy/generation", "MiB", float64(heap()-before)/5/(1<<20), 0, "")
 		runtime.KeepAlive(kept)
 	}
 }

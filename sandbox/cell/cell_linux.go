@@ -100,9 +100,15 @@ func (s *site) run(run Run, stdio []int) Exit {
 	if len(stdio) != 3 {
 		return Exit{Error: "the command came without its standard streams"}
 	}
+	if run.Env == nil {
+		run.Env = s.spec.Env
+	}
 	path, err := lookPath(run)
 	if err != nil {
 		return Exit{Error: err.Error()}
+	}
+	if file := s.stale(run.Expect); file != "" {
+		return Exit{Stale: file}
 	}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if s.spec.Flags&unix.CLONE_NEWPID == 0 {

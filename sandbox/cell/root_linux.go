@@ -37,6 +37,25 @@ func (s *site) open() {
 	s.layer.open(v)
 }
 
+// sameWorkspace holds the opened workspace to be the one the daemon meant.
+func (s *site) sameWorkspace() error {
+	fd := s.layer.fds[0]
+	if s.spec.View.Layer == nil {
+		fd = s.sources[0].tree
+	}
+	var st unix.Stat_t
+	if s.spec.Ino == 0 || fd < 0 {
+		return nil
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("look at the workspace: %w", err)
+	}
+	if st.Dev != s.spec.Dev || st.Ino != s.spec.Ino {
+		return fmt.Errorf("the workspace %s is another folder here: %w", s.spec.View.Workspace, unix.ESTALE)
+	}
+	return nil
+}
+
 // layerDirs are the three directories of a write layer, opened.
 type layerDirs struct {
 	fds [3]int // workspace, upper, work; 0 = not yet
@@ -79,7 +98,10 @@ func (s *site) openLate() error {
 			return fmt.Errorf("open %s for the view: %w", src.bind.From, late.err)
 		}
 	}
-	return nil
+	if s.layer.err != nil {
+		return nil // the write layer's own failure, told when it is laid
+	}
+	return s.sameWorkspace()
 }
 
 func openSource(b Bind) source {
@@ -100,7 +122,7 @@ func (s *site) root() error {
 	if err != nil {
 		return fmt.Errorf("open the private root: %w", err)
 	}
-	r := &rootfs{fd: fd}
+	r := &rootfs{fd: fd, made: map[string]bool{}}
 	defer unix.Close(fd)
 	if err := s.furnish(r); err != nil {
 		return err
@@ -165,7 +187,8 @@ func (s *site) furnish(r *rootfs) error {
 
 // rootfs is the private root while it is furnished.
 type rootfs struct {
-	fd int
+	fd   int
+	made map[string]bool // folders made here, with nothing mounted on them
 }
 
 // at opens a path in the private root following no symbolic link, so that
@@ -193,7 +216,19 @@ func (r *rootfs) at(p string, flags uint64) (int, error) {
 // maxRenames bounds the tries against somebody who renames without end.
 const maxRenames = 1000
 
+// mkdirs makes a folder and those above it. A folder that was made here leads
+// nowhere else, so that nothing needs to be looked up on the way.
 func (r *rootfs) mkdirs(p string) error {
+	if r.made[p] {
+		return nil
+	}
+	if dir := path.Dir(p); dir == "/" || r.made[dir] {
+		err := unix.Mkdirat(r.fd, strings.TrimPrefix(p, "/"), 0o755)
+		if err == nil {
+			r.made[p] = true
+			return nil
+		}
+	}
 	if fd, err := r.at(p, unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		return unix.Close(fd)
 	}
@@ -236,6 +271,7 @@ func (r *rootfs) attach(src source) error {
 		return err
 	}
 	defer unix.Close(point)
+	delete(r.made, b.At())
 	return move(src.tree, point, b.At())
 }
 
@@ -271,6 +307,7 @@ func (r *rootfs) onto(p, kind string, flags uintptr, data string) error {
 		return err
 	}
 	defer unix.Close(point)
+	delete(r.made, p)
 	if err := unix.Mount(kind, fdPath(point), kind, flags, data); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", kind, p, err)
 	}

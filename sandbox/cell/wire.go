@@ -50,13 +50,19 @@ type Spec struct {
 	// Become says that the daemon is another user, root, so that the cell must
 	// change its identity. Asking the kernel who one is would not tell: an
 	// unmapped uid reads as 65534, which may be the owner's.
-	Become   bool     `json:"become,omitempty"`
+	Become bool `json:"become,omitempty"`
+	// Dev and Ino are the workspace's. A cell that finds another folder there
+	// says ESTALE: its mounts are older than the workspace's.
+	Dev      uint64   `json:"dev,omitempty"`
+	Ino      uint64   `json:"ino,omitempty"`
 	Hostname string   `json:"hostname"`
 	View     View     `json:"view"`
 	Rlimits  []Rlimit `json:"rlimits,omitempty"`
 	// Proxy asks for a listener on 127.0.0.1:ProxyPort inside the cell; it
 	// comes back with Ready.
 	Proxy bool `json:"proxy,omitempty"`
+	// Env is the environment of a command that brings none.
+	Env []string `json:"env,omitempty"`
 	// Warm says that the command comes later, so that the cell may take time
 	// to get its own code into memory.
 	Warm bool `json:"warm,omitempty"`
@@ -155,13 +161,19 @@ type State struct {
 // three descriptors.
 type Run struct {
 	Argv []string `json:"argv"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"` // absolute
+	Env  []string `json:"env,omitempty"` // nil: the cell's own
+	Dir  string   `json:"dir"`           // absolute
+	// Expect are files and the hex SHA-256 of the content they were judged by
+	// ("" for one that was absent), by absolute path. Where the workspace is a
+	// layer, each is copied into it first, so that what changes beneath later is
+	// not what the program sees.
+	Expect map[string]string `json:"expect,omitempty"`
 }
 
 // Exit is how the program ended, or why it did not start.
 type Exit struct {
 	Error  string `json:"error,omitempty"` // it did not start
+	Stale  string `json:"stale,omitempty"` // it did not start: this file is not as Run.Expect has it
 	Code   int    `json:"code"`
 	Signal int    `json:"signal,omitempty"`
 	UserNS int64  `json:"user_ns,omitempty"` // of it and all its waited-for descendants

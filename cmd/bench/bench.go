@@ -1,10 +1,11 @@
-// Package measure writes the rows of `make bench`. Only benchmarks import it.
-package measure
+// Package bench writes the rows of `make bench`. Only benchmarks import it.
+package bench
 
 import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,7 +25,7 @@ type row struct {
 func Row(b *testing.B, name, unit string, ours, peer float64, peerName string) {
 	b.Helper()
 	r := row{Name: name, Unit: unit, Ours: ours}
-	b.ReportMetric(ours, unit)
+	b.ReportMetric(ours, strings.ReplaceAll(name+"-"+unit, " ", "_"))
 	if peerName != "" {
 		r.Peer, r.PeerName, r.Ratio = peer, peerName, ours/peer
 		b.Logf("%s: %.4g %s, %s %.4g, ratio %.2f", name, ours, unit, peerName, peer, r.Ratio)
