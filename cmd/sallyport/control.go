@@ -253,8 +253,11 @@ func answer(w http.ResponseWriter, v any, err error) {
 }
 
 // read decodes a request's one JSON document; it answers a bad one itself.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+func read(w http.ResponseWriter, r *http.Request, v any) bool { return readUpTo(w, r, v, 1<<20) }
+
+// readUpTo is read for a document of at most so many bytes.
+func readUpTo(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
