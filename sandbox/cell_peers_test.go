@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,14 +22,18 @@ func peers() map[string]func(b bait) []string {
 				"--tmpfs", "/tmp", "--bind", b.Workspace, b.Workspace, "--chdir", b.Workspace}
 		},
 		"firejail": func(b bait) []string {
-			return []string{"firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--whitelist=" + b.Workspace}
+			return []string{"firejail", "--quiet", "--profile=default", "--net=none", "--private-tmp"}
+		},
+		"nsjail": func(b bait) []string {
+			return []string{"nsjail", "-Mo", "--really_quiet", "--chroot", "/", "--tmpfsmount", "/tmp", "--bindmount", b.Workspace,
+				"--cwd", b.Workspace, "--"}
 		},
 	}
 }
 
 // TestPeers points the same table at other sandboxes and prints how they fare
 // as the table of docs/sandbox.md. It judges nobody. Set TMPDIR to a folder
-// outside of /tmp: a private /tmp would hide the bait.
+// outside of /tmp and /var/tmp: a private one would hide the bait.
 func TestPeers(t *testing.T) {
 	if os.Getenv("SALLYPORT_PEERS") == "" {
 		t.Skip("set SALLYPORT_PEERS=1 to compare with the sandboxes installed here")
@@ -43,7 +48,8 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	names := []string{"sallyport"}
-	for name, argv := range peers() {
+	for _, name := range slices.Sorted(maps.Keys(peers())) {
+		argv := peers()[name]
 		if _, err := exec.LookPath(name); err != nil {
 			t.Logf("%s is not installed", name)
 			continue
@@ -77,17 +83,25 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// against runs every probe in a sandbox of its own: one that gets through may
-// break what follows.
+// against runs every probe in a sandbox of its own, with new bait after one
+// that got through, which may have moved or removed the old.
 func against(t *testing.T, peer func(b bait) []string) map[string][]string {
 	t.Helper()
-	b, _ := lay(t, newWorkspace(t), os.Geteuid())
-	inside := arm(t, b)
 	open := map[string][]string{}
+	var b bait
+	var inside []string
 	for i, p := range probes() {
+		if inside == nil {
+			b, _ = lay(t, newWorkspace(t), os.Geteuid())
+			inside = arm(t, b)
+		}
 		argv := slices.Concat(peer(b), []string{inside[0], probeOne, inside[2], strconv.Itoa(i)})
 		if out, err := exec.Command(argv[0], argv[1:]...).Output(); err == nil && strings.HasPrefix(string(out), "through") {
 			open[p.class] = append(open[p.class], p.name)
+			inside = nil
+		}
+		for _, made := range []string{"/sallyport-probe", "/usr/bin/sallyport-probe", "/etc/sallyport-probe"} {
+			_ = os.Remove(made)
 		}
 	}
 	return open

@@ -29,7 +29,7 @@ python3 perl git curl wget openssl ca-certificates netcat-openbsd telnet iproute
 passwd login cron apt dpkg rsync openssh-client xxd bc binutils file less nano hostname libc-bin systemd auditd logrotate whois"
 
 tree() { # the machine's root file system, made anew when the list changes
-	root=$work/root
+	root=$work/.root # a leading dot: no Go package of ours lies in it
 	stamp=$(echo "$packages" | cksum)
 	if [ "$(cat "$work/stamp" 2>/dev/null)" != "$stamp" ]; then
 		rm -rf "$root" "$work/debs"

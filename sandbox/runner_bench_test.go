@@ -74,13 +74,19 @@ func contenders(b *testing.B, parallel int) []contender {
 		{name: "cold", run: cold, prepare: func() { blankCells(b, blank) }},
 		{name: "warm", run: warm, prepare: func() { waitWarm(warmed, parallel) }},
 	}
-	if _, err := exec.LookPath("bwrap"); err == nil {
-		list = append(list, contender{name: "bwrap", run: func() error {
-			return exec.Command("bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev",
-				"--proc", "/proc", "--tmpfs", "/tmp", "/bin/true").Run()
-		}})
+	for _, argv := range benchPeers {
+		if _, err := exec.LookPath(argv[0]); err == nil {
+			list = append(list, contender{name: argv[0], run: func() error { return exec.Command(argv[0], argv[1:]...).Run() }})
+		}
 	}
 	return list
+}
+
+// benchPeers are other sandboxes, as far as they are installed.
+var benchPeers = [][]string{
+	{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "/bin/true"},
+	{"firejail", "--quiet", "--profile=default", "--net=none", "--private-tmp", "/bin/true"},
+	{"nsjail", "-Mo", "--really_quiet", "--chroot", "/", "--tmpfsmount", "/tmp", "--", "/bin/true"},
 }
 
 // waitWarm waits until the pool is full, so that a warm start is one.
@@ -133,7 +139,7 @@ func race(b *testing.B, list []contender, rounds, parallel int) map[string]float
 // note adds the comparisons to the rows of make bench.
 func note(b *testing.B, what string, m map[string]float64) {
 	b.Helper()
-	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}} {
+	for _, pair := range [][2]string{{"warm", "plain"}, {"warm", "bwrap"}, {"cold", "bwrap"}, {"clone", "bwrap"}, {"warm", "firejail"}, {"warm", "nsjail"}} {
 		if peer, ok := m[pair[1]]; ok {
 			bench.Row(b, pair[0]+" "+what, "ms", m[pair[0]], peer, pair[1])
 		}

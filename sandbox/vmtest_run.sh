@@ -31,7 +31,7 @@ copy() { # a file with the libraries it is linked to, links followed
 }
 
 tree() { # the machine's root file system: this one's programs
-	root=$work/root
+	root=$work/.root # a leading dot: no Go package of ours lies in it
 	rm -rf "$root"
 	mkdir -p "$root"/usr/bin "$root"/usr/lib "$root"/usr/lib64 "$root"/etc "$root"/test "$root"/usr/lib/git-core
 	for d in bin lib lib64 sbin; do ln -s usr/$([ $d = sbin ] && echo bin || echo $d) "$root"/$d; done
