@@ -97,7 +97,7 @@ score: build ## detection per class of evasion; with CORPORA=dir also tiers and 
 
 .PHONY: soak
 soak: deps ## 30,000 open sessions and 64 busy agents, on loopback, with figures
-	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -run HalfOpen -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
+	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -v -run 'HalfOpen|MemoryReturns' -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
 
 .PHONY: clean
 clean: ## remove what was built

@@ -285,8 +285,11 @@ func plainJSON(w io.Writer) *json.Encoder {
 }
 
 // read decodes a request's one JSON document; it answers a bad one itself.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+func read(w http.ResponseWriter, r *http.Request, v any) bool { return readUpTo(w, r, v, 1<<20) }
+
+// readUpTo is read for a document of at most so many bytes.
+func readUpTo(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
