@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +142,20 @@ func TestNoDeleteProfile(t *testing.T) {
 	assert.Equal(t, "new\n", string(res.Stdout.Data))
 	require.NotEmpty(t, res.Denials)
 	assert.Equal(t, "removal of a refused: the no-delete profile stops unlink, unlinkat and rmdir", res.Denials[0].What)
+}
+
+// TestForeignCallsAreNamed runs a program of another architecture's calls.
+func TestForeignCallsAreNamed(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the program is for amd64")
+	}
+	r, ws := newRunner(t), newWorkspace(t)
+	require.NoError(t, os.WriteFile(filepath.Join(ws, "foreign"), elf64, 0o755))
+	res := run(t, r, ws, &Exec{Argv: []string{"./foreign"}})
+	assert.Equal(t, "SIGSYS", res.Signal)
+	require.NotEmpty(t, res.Denials)
+	assert.Contains(t, res.Denials[0].What, "i386 or x32")
 }
 
 func TestStrictProfile(t *testing.T) {

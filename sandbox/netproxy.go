@@ -125,10 +125,21 @@ func (p *netproxy) report() ([]NetUse, []Denial) {
 	for _, r := range p.refused {
 		denials = append(denials, Denial{
 			What:   fmt.Sprintf("connection to %s:%d refused: %s", r.Host, r.Port, r.why),
-			Remedy: fmt.Sprintf("ask for network access to %s:%d, or work without it", r.Host, r.Port),
+			Remedy: r.remedy(),
 		})
 	}
 	return use, denials
+}
+
+const notAllowed = "it is not among the allowed hosts and ports"
+
+// remedy names the rules of the shipped policy that would let the dial through.
+func (r refusedDial) remedy() string {
+	if r.why != notAllowed {
+		return fmt.Sprintf("work without %s: only an address that was itself allowed may be private", r.Host)
+	}
+	return fmt.Sprintf("ask for it: run_command with network [{\"host\": %q, \"port\": %d}], which is rule network.other (L3), "+
+		"or network.allowed (L2) once a person put the host on allowed_hosts", r.Host, r.Port)
 }
 
 func (p *netproxy) serveConn(c net.Conn) {
@@ -242,7 +253,7 @@ func endpoint(host string, port int) (Endpoint, error) {
 // dial connects to an allowed endpoint.
 func (p *netproxy) dial(to Endpoint) (net.Conn, error) {
 	if !slices.Contains(p.allow, to) {
-		return nil, p.refuse(to, "it is not among the allowed hosts and ports")
+		return nil, p.refuse(to, notAllowed)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), proxyDial)
 	defer cancel()

@@ -227,6 +227,8 @@ except OSError as e: print("no way round")
 	assert.Equal(t, at, res.Net[0].Endpoint)
 	require.NotEmpty(t, res.Denials)
 	assert.Equal(t, fmt.Sprintf("connection to %s:%d refused: it is not among the allowed hosts and ports", other.Host, other.Port), res.Denials[0].What)
+	assert.Contains(t, res.Denials[0].Remedy, fmt.Sprintf(`{"host": %q, "port": %d}`, other.Host, other.Port))
+	assert.Contains(t, res.Denials[0].Remedy, "network.allowed")
 }
 
 // FuzzEndpoint holds parseEndpoint to its promise: what it accepts it writes

@@ -20,7 +20,7 @@ type Options struct {
 	// LevelMinimal. Below it a command is refused.
 	MinLevel Level
 	// Warm is how many ready cells are kept per workspace and profile;
-	// 0 means the default, a negative number none.
+	// 0 means the default, a negative number none, and no blanks either.
 	Warm int
 }
 

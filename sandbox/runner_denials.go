@@ -41,6 +41,13 @@ var complaints = []struct {
 	{"no such host", denier.offline},
 	{"server misbehaving", denier.offline},
 	{"module lookup disabled by GOPROXY=off", denier.offline},
+	{"ptrace: Operation not permitted", denier.tracing},
+	{"PTRACE_TRACEME: Operation not permitted", denier.tracing},
+	{"PTRACE_SEIZE: Operation not permitted", denier.tracing},
+	{"LeakSanitizer has encountered a fatal error", denier.tracing},
+	{"Function not implemented", denier.unknown},
+	{"function not implemented", denier.unknown},
+	{"ENOSYS", denier.unknown},
 	{"Operation not permitted", denier.refused},
 	{"operation not permitted", denier.refused},
 }
@@ -161,6 +168,22 @@ func (d denier) offline(string) (Denial, bool) {
 			"use the proxy from HTTPS_PROXY, or ask for the host and port"}, true
 	}
 	return Denial{"network is off in this cell", "ask for the hosts and ports the command needs, or work from the caches"}, true
+}
+
+func (d denier) tracing(string) (Denial, bool) {
+	if d.profile == profileDebug {
+		return Denial{}, false
+	}
+	return Denial{fmt.Sprintf("ptrace refused: the %s profile lets no program trace another", d.profile),
+		"use the debug profile, with which a program may trace its own children"}, true
+}
+
+func (d denier) unknown(string) (Denial, bool) {
+	if d.profile == profileStrict {
+		return Denial{"a system call refused: the strict profile has no sockets but pairs, and no System V IPC", "use the default profile"}, true
+	}
+	return Denial{fmt.Sprintf("a system call refused: the %s profile does not have it (io_uring, keyrings, userfaultfd and such)", d.profile),
+		"do it in another way: no profile has it"}, true
 }
 
 func (d denier) refused(p string) (Denial, bool) {

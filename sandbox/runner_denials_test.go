@@ -20,6 +20,12 @@ func TestDenialsAreWords(t *testing.T) {
 	online.net = true
 	careful := d
 	careful.profile = "no-delete"
+	strict := d
+	strict.profile = profileStrict
+	usual := d
+	usual.profile = profileDefault
+	debug := d
+	debug.profile = profileDebug
 	for _, tc := range []struct {
 		d    denier
 		line string
@@ -45,6 +51,11 @@ func TestDenialsAreWords(t *testing.T) {
 		{careful, "rm: cannot remove 'a': Operation not permitted", "removal of sub/a refused: the no-delete profile stops unlink, unlinkat and rmdir"},
 		{d, "chmod: changing permissions of 'a': Operation not permitted", ""},
 		{d, "all is well", ""},
+		{strict, "OSError: [Errno 38] Function not implemented", "a system call refused: the strict profile has no sockets but pairs, and no System V IPC"},
+		{usual, "Error: ENOSYS: function not implemented, io_uring_setup", "a system call refused: the default profile does not have it (io_uring, keyrings, userfaultfd and such)"},
+		{usual, "warning: ptrace: Operation not permitted", "ptrace refused: the default profile lets no program trace another"},
+		{debug, "warning: ptrace: Operation not permitted", ""},
+		{usual, "note: built without ptrace support", ""},
 	} {
 		got := tc.d.explain("noise\n" + tc.line + "\n")
 		if tc.want == "" {

@@ -367,6 +367,9 @@ func (r *Runner) Close() error {
 	r.work.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, n := range r.nested {
+		n.forget()
+	}
 	for _, files := range r.filters {
 		for _, f := range files {
 			f.Close()

@@ -137,11 +137,11 @@ func (r *Runner) view(base cell.View, workspace string, e Exec, t Terms) (v cell
 	if e.Write == WriteTransaction || e.Write == WriteDiscard {
 		v.Layer = &cell.Layer{} // filled in when the cell is made
 	}
-	hide, protect, names := r.nestedOf(workspace).find(workspace)
+	inside := r.nestedOf(workspace).find(workspace)
 	if e.Write != WriteDirect {
-		protect = nil
+		inside.protected = nil
 	}
-	v.Protected, v.Hidden, prints = guards(workspace, t, names, protect, hide)
+	v.Protected, v.Hidden, prints = guards(workspace, t, inside)
 	showWorktree(&v)
 	v.Pinned = pins(workspace, v.Protected)
 	return v, prints

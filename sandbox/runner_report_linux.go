@@ -100,5 +100,9 @@ func denials(p plan, o outcome) []Denial {
 		workspace: p.workspace, dir: p.command.run.Dir, write: p.write, net: p.spec.Proxy, profile: p.profile, open: p.open,
 		protected: p.protected, hidden: p.spec.View.Hidden, pinned: p.spec.View.Pinned,
 	}
-	return d.explain(string(o.stderr.Data))
+	list := d.explain(string(o.stderr.Data))
+	if o.exit.Signal == int(unix.SIGSYS) || o.exit.Code == 128+int(unix.SIGSYS) {
+		list = append(list, Denial{"the program made an i386 or x32 system call and was killed", "use a build for x86-64"})
+	}
+	return list
 }

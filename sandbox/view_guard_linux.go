@@ -44,8 +44,8 @@ var shownAnyway = []string{".env.example", ".env.sample", ".env.template", ".env
 
 // guards lists the absolute paths of a workspace that are protected and
 // hidden, as far as they exist, with a fingerprint of which files they are.
-// Those in sub-folders are given, and the sorted names in its own folder.
-func guards(workspace string, t Terms, names, nestedProtected, nestedHidden []string) (protected, hidden []string, prints string) {
+func guards(workspace string, t Terms, inside nestedNames) (protected, hidden []string, prints string) {
+	names := inside.names
 	var seen strings.Builder
 	see := func(p string) bool {
 		var st unix.Stat_t
@@ -78,8 +78,8 @@ func guards(workspace string, t Terms, names, nestedProtected, nestedHidden []st
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
-	protected = with(pick(protectedPaths, t.Protected), nestedProtected)
-	hidden = with(pick(hiddenPaths, secretNames(names), t.Hidden), nestedHidden)
+	protected = with(pick(protectedPaths, t.Protected), inside.protected)
+	hidden = with(pick(hiddenPaths, secretNames(names), t.Hidden), inside.hidden)
 	return protected, hidden, seen.String()
 }
 

@@ -27,15 +27,17 @@ func TestNestedNamesAreFound(t *testing.T) {
 		".git/modules/deep/n/config": "", ".git/modules/m/modules/o/HEAD": "", ".git/modules/m/modules/o/config": "", ".git/modules/m/objects/config": "",
 	})
 	require.NoError(t, os.Symlink(outside, filepath.Join(ws, "link")))
-	n := &nested{dirs: map[string]*nestedDir{}}
-	look := func() (hidden, protected []string) {
-		hidden, protected, _ = n.find(ws)
-		for _, list := range [][]string{hidden, protected} {
-			for i := range list {
-				list[i] = strings.TrimPrefix(list[i], ws+"/")
-			}
+	n := &nested{}
+	t.Cleanup(n.forget)
+	short := func(list []string) (rel []string) {
+		for _, p := range list {
+			rel = append(rel, strings.TrimPrefix(p, ws+"/"))
 		}
-		return hidden, protected
+		return rel
+	}
+	look := func() (hidden, protected []string) {
+		found := n.find(ws)
+		return short(found.hidden), short(found.protected)
 	}
 	hidden, protected := look()
 	assert.ElementsMatch(t, []string{"a/.env", "a/.ssh", "a/b/.env.local", "a/b/id_rsa"}, hidden)
@@ -64,9 +66,9 @@ func TestNestedWalkIsBounded(t *testing.T) {
 		put(t, ws, map[string]string{fmt.Sprintf("d%d/.env", i): "x", fmt.Sprintf("d%d/.envrc", i): "x"})
 	}
 	r := newRunner(t)
-	hidden, protected, _ := r.nestedOf(ws).find(ws)
-	assert.Len(t, hidden, maxNestedNames)
-	assert.Len(t, protected, maxNestedNames)
+	found := r.nestedOf(ws).find(ws)
+	assert.Len(t, found.hidden, maxNestedNames)
+	assert.Len(t, found.protected, maxNestedNames)
 	for i := range 2 * maxNested {
 		r.nestedOf(fmt.Sprint(ws, i))
 	}
@@ -119,9 +121,40 @@ func BenchmarkNestedWalk(b *testing.B) {
 		require.NoError(b, os.MkdirAll(filepath.Join(ws, fmt.Sprintf("d%d/e%d", i/40, i)), 0o755))
 	}
 	time.Sleep(2 * settled)
-	n := &nested{dirs: map[string]*nestedDir{}}
+	n := &nested{}
+	b.Cleanup(n.forget)
 	n.find(ws)
 	for b.Loop() {
 		n.find(ws)
+	}
+}
+
+// TestNestedWithoutWatches is the way of file systems that other machines write
+// to, and of users who have no watches left.
+func TestNestedWithoutWatches(t *testing.T) {
+	t.Parallel()
+	for _, watched := range []bool{true, false} {
+		ws := newWorkspace(t)
+		put(t, ws, map[string]string{"a/b/f": "x", ".git/HEAD": "x", "r/.git/HEAD": "x"})
+		n := &nested{}
+		t.Cleanup(n.forget)
+		n.find(ws)
+		if !watched {
+			n.watches.close()
+		}
+		for i := range 30 {
+			name := fmt.Sprintf("a/b/%v-%d/.env", watched, i)
+			assert.NotContains(t, n.find(ws).hidden, filepath.Join(ws, name))
+			put(t, ws, map[string]string{name: "x"})
+			assert.Contains(t, n.find(ws).hidden, filepath.Join(ws, name))
+			require.NoError(t, os.Rename(filepath.Join(ws, "a/b"), filepath.Join(ws, "a/c")))
+			assert.Contains(t, n.find(ws).hidden, filepath.Join(ws, strings.Replace(name, "a/b", "a/c", 1)), "a folder above was renamed")
+			require.NoError(t, os.Rename(filepath.Join(ws, "a/c"), filepath.Join(ws, "a/b")))
+		}
+		put(t, ws, map[string]string{".git/modules/m/HEAD": "x", ".git/modules/m/config": "x", "r/.git/hooks/x": "x"})
+		assert.ElementsMatch(t, []string{filepath.Join(ws, ".git/modules/m/config"), filepath.Join(ws, "r/.git/hooks")}, n.find(ws).protected)
+		require.NoError(t, os.Rename(ws, ws+"-old"))
+		put(t, ws, map[string]string{"a/b/new/.env": "x"})
+		assert.Equal(t, []string{filepath.Join(ws, "a/b/new/.env")}, n.find(ws).hidden, "the workspace was replaced")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -148,7 +149,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader, anchors func(context.Context
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		e := json.NewEncoder(w)
+		e := plainJSON(w)
 		if err := log.Select(r.Context(), f, func(rec audit.Record) bool { return e.Encode(rec) == nil }); err != nil {
 			_ = e.Encode(problem{Error: err.Error()})
 		}
@@ -238,7 +239,7 @@ func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
 		bad = d.judges.base.engine.LastError()
 	}
 	c := examine(r.Context(), d.runner, bad)
-	c.Problems = append(c.Problems, pushProblems(d.pusher.Status())...)
+	c.Problems = append(c.Problems, append(pushProblems(d.pusher.Status()), anchorProblems(d.log)...)...)
 	answer(w, c, nil)
 }
 
@@ -272,7 +273,15 @@ func answer(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(code)
 		v = problem{Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v)
+	_ = plainJSON(w).Encode(v)
+}
+
+// plainJSON writes <, > and & as they are: what commands show is the text that was
+// recorded.
+func plainJSON(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // read decodes a request's one JSON document; it answers a bad one itself.

@@ -105,10 +105,14 @@ func (l *lockedBuffer) String() string {
 // sallyport runs a command of the program and returns what it prints.
 func (h *house) sallyport(args ...string) (string, error) {
 	h.t.Helper()
+	out, err := h.command(args...).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (h *house) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(binaries, "sallyport"), args...)
 	cmd.Env, cmd.Dir = h.env, h.workspace
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err
+	return cmd
 }
 
 func (h *house) token(args ...string) (string, string) {
