@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,7 +151,7 @@ func TestIdenticalCallsLandOnce(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(w.work, "made.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "once\n", string(b))
-	t.Log(fmt.Sprintf("%d landed, %d were told, %d asked anew", landed, told, other))
+	t.Logf("%d landed, %d were told, %d asked anew", landed, told, other)
 }
 
 // TestHeldChangesKeepNoSecret: what a command printed before its changes wait
