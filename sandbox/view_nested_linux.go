@@ -59,7 +59,7 @@ type nested struct {
 	mu      sync.Mutex
 	dirs    map[string]*nestedDir // by absolute path, as all paths here
 	round   int
-	begun   int64 // the walk, on the file system\'s clock
+	begun   int64 // the walk, on the file system's clock
 	used    time.Time
 	watches watches
 	foreign bool        // another machine stamps its files
