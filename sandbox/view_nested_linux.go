@@ -38,9 +38,19 @@ const (
 	maxNestedNames = 100
 )
 
-// settled is how old a folder's change must be for its time to tell the next
-// change: file systems stamp in steps of up to 10 ms (jiffies at 100 Hz).
-const settled = 30 * time.Millisecond
+// foreignClock is how old a change on a file system that another machine
+// stamps must be for its time to tell the next change.
+const foreignClock = 5 * time.Second
+
+// stamp is the clock that file systems here take their times from. It stands
+// still between two ticks: only a change older than it is told from the next.
+func stamp() int64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t) != nil {
+		return 0
+	}
+	return t.Nano()
+}
 
 // nested remembers the folders of one workspace. Where they can be watched,
 // nothing is looked at while nothing happened; else, and after a change, each
@@ -49,8 +59,10 @@ type nested struct {
 	mu      sync.Mutex
 	dirs    map[string]*nestedDir // by absolute path, as all paths here
 	round   int
+	begun   int64 // the walk, on the file system's clock
 	used    time.Time
 	watches watches
+	foreign bool        // another machine stamps its files
 	last    nestedNames // of the last walk
 }
 
@@ -75,7 +87,10 @@ func (n *nested) find(workspace string) nestedNames {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dirs == nil {
-		n.dirs, n.watches = map[string]*nestedDir{}, openWatches(workspace)
+		n.dirs, n.foreign = map[string]*nestedDir{}, !isLocal(workspace)
+		if !n.foreign {
+			n.watches = openWatches()
+		}
 	} else {
 		changed, all := n.watches.changed()
 		if !all && len(changed) == 0 && n.same(workspace) {
@@ -106,6 +121,9 @@ func (n *nested) same(workspace string) bool {
 
 func (n *nested) walk(workspace string) (found nestedNames) {
 	n.round++
+	if n.begun = stamp(); n.foreign {
+		n.begun -= int64(foreignClock)
+	}
 	queue := []string{workspace}
 	seen := 0
 	for ; seen < len(queue) && seen < maxNestedDirs; seen++ {
@@ -143,7 +161,7 @@ func (n *nested) dir(workspace, p string) *nestedDir {
 		return d
 	}
 	d = &nestedDir{round: n.round, dev: st.Dev, ino: st.Ino}
-	if time.Since(time.Unix(0, changed)) > settled {
+	if changed < n.begun {
 		d.changed = changed
 	}
 	n.dirs[p] = d

@@ -24,12 +24,13 @@ var localFS = []int64{
 const watched = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF |
 	unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 
-// openWatches gives the zero watches where there can be none.
-func openWatches(workspace string) watches {
+func isLocal(dir string) bool {
 	var st unix.Statfs_t
-	if unix.Statfs(workspace, &st) != nil || !slices.Contains(localFS, int64(st.Type)) {
-		return watches{}
-	}
+	return unix.Statfs(dir, &st) == nil && slices.Contains(localFS, int64(st.Type))
+}
+
+// openWatches gives the zero watches where there can be none.
+func openWatches() watches {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return watches{}

@@ -63,8 +63,8 @@ run() { # name, level to be reached, tests, then how to run them
 }
 bad=
 echo; echo "vmtest: Linux $($bb uname -r)"
-every='Machine|Run|WriteModes|WriteLayers|Protected|New|Secrets|Linked|Planted|Limits|Output|Nothing|Environment|Start|NoNetwork|Escapes|Every|Without|Below|Warm|Dead|Bombs|Probe|Options|Strict|NoDelete|Builds|Cell|Nested'
-identity='Machine|Run|WriteModes|New|Linked|Limits|Bombs|NothingIs|Escapes|Every|Without|Below|Probe|Cells'
+every='Machine|Run|WriteModes|WriteLayers|Protected|New|Secrets|Linked|Planted|Limits|Output|Nothing|Environment|Start|NoNetwork|Escapes|Every|Without|Below|Warm|Dead|Bombs|Probe|Options|Strict|NoDelete|Builds|Cell|Nested|Blank|Foreign'
+identity='Machine|Run|WriteModes|New|Nested|Blank|Linked|Limits|Bombs|NothingIs|Escapes|Every|Without|Below|Probe|Cells'
 fallback='Machine|RunReports|WriteModes|Limits|NothingIs|Escapes|Probe'
 minimal='Machine|Without|Below|Probe|Run'
 run "root" full "$every" $bb env
