@@ -96,7 +96,7 @@ func anchorOf(text string) (audit.Anchor, error) {
 	case kind == "journald":
 		return audit.JournalAnchor(where), nil
 	}
-	return nil, fmt.Errorf("%q is not file:/path, git:/repository, syslog:, syslog:udp://host:514, syslog:tcp://host:514 or journald:", text)
+	return nil, fmt.Errorf("%q is not file:/path, git:/repository, journald:, syslog:, syslog:udp://host:514 or syslog:tcp://host:514", text)
 }
 
 // gitFolder is the git folder of a worktree or a bare repository.
