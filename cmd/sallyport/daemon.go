@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -9,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,7 +19,6 @@ import (
 	"sallyport/audit/push"
 	"sallyport/mcpserver"
 	"sallyport/mcpserver/identity"
-	"sallyport/policy"
 	"sallyport/policy/approval"
 	"sallyport/policy/approval/webhook"
 	"sallyport/policy/limits"
@@ -139,51 +135,6 @@ func (d *daemon) loadPolicy(ctx context.Context) {
 	d.loading.Go(func() {
 		d.judges.load(ctx, func(j *judge) { d.limits.Limiter = limits.New(j.engine.Data().Limits) })
 	})
-}
-
-// openDesk opens the approvals desk, whose every step is recorded before it
-// takes effect.
-func openDesk(p place, c config, log *audit.Log) (*approval.Desk, error) {
-	desk, err := approval.Open(p.desk(), approval.Options{
-		TTL: time.Duration(c.ApprovalTTL), Redact: log.Redact, OtherUser: c.Approvers == "other-user", Role: c.decidingRole(),
-		Record: func(e approval.Event) error {
-			_, err := log.Append(context.Background(), deskRecord(e))
-			return err
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the approvals: %w", err)
-	}
-	return desk, nil
-}
-
-// deskRecord is what the log keeps of a step at the desk.
-func deskRecord(e approval.Event) audit.Record {
-	r := audit.Record{Kind: audit.KindEvent, Event: string(e.Kind), Detail: asJSON(e)}
-	if q := e.Request; q != nil {
-		r.Approval, r.Agent, r.Session, r.Workspace, r.Call = q.ID, q.Agent, q.Session, q.Workspace, q.Call
-	}
-	if e.Person != nil {
-		r.Person = e.Person.String()
-	}
-	return r
-}
-
-// authorIn looks a file's author up in the log: the newest call that left this
-// content.
-func authorIn(log *audit.Log) authorOf {
-	return func(workspace, path, sha256 string) (author string) {
-		most := 50 // of calls that name the path; an older author is nobody
-		_ = log.Select(context.Background(), audit.Filter{Path: path, Kind: audit.KindOutcome, Newest: true, Limit: most}, func(r audit.Record) bool {
-			for _, c := range r.Changes {
-				if r.Workspace == workspace && c.Path == path && c.After == sha256 {
-					author = r.Agent + "/" + r.Session + " at " + r.Time.Format(time.RFC3339)
-				}
-			}
-			return author == ""
-		})
-		return author
-	}
 }
 
 // event appends a record of something that happened to the daemon itself.
@@ -327,47 +278,6 @@ func (d *daemon) policyEdited(e rego.Event) {
 	}
 }
 
-// followDesk ends the running calls of whoever is frozen, and sweeps what has
-// expired, until ctx ends.
-func (d *daemon) followDesk(ctx context.Context) {
-	events, cancel := d.desk.Subscribe()
-	defer cancel()
-	sweep := time.NewTicker(5 * time.Second)
-	defer sweep.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-sweep.C:
-			if err := d.desk.Sweep(); err != nil {
-				d.logger.Error("sweep the approvals", "err", err)
-			}
-			d.files.tidy()
-			for _, session := range d.sessions.due(time.Now(), d.config.sessionGrace()) {
-				d.sessionEnded(session)
-			}
-		case e, ok := <-events:
-			if !ok { // fell behind, or the desk is closed
-				cancel()
-				if ctx.Err() != nil {
-					return
-				}
-				events, cancel = d.desk.Subscribe()
-				if err := d.files.syncAll(); err != nil {
-					d.logger.Error("keep the files of what waits", "err", err)
-				}
-				continue
-			}
-			if e.Request != nil {
-				d.files.sync(e.Request.ID)
-			}
-			if e.Kind == approval.Frozen && e.Scope != nil {
-				d.mcp.Interrupt(e.Scope.Agent)
-			}
-		}
-	}
-}
-
 func (d *daemon) touch() { d.used.Store(time.Now().UnixNano()) }
 
 func (d *daemon) touching(h http.Handler) http.Handler {
@@ -393,135 +303,6 @@ func (d *daemon) watchIdle(ctx context.Context, idle time.Duration) {
 			}
 		}
 	}
-}
-
-// accept serves each agent connection until the listener closes.
-func (d *daemon) accept(ctx context.Context, l *net.UnixListener) {
-	var conns sync.WaitGroup
-	defer conns.Wait()
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			if ctx.Err() == nil {
-				d.logger.Error("accept an agent", "err", err)
-			}
-			return
-		}
-		conns.Go(func() {
-			defer c.Close()
-			d.touch()
-			stop := context.AfterFunc(ctx, func() { c.CloseRead() })
-			defer stop()
-			if err := d.agent(ctx, c); err != nil {
-				d.logger.Warn("agent connection", "err", err)
-			}
-			d.touch()
-		})
-	}
-}
-
-// agentConn is an agent's connection behind its handshake.
-type agentConn struct {
-	*net.UnixConn
-	in *bufio.Reader
-}
-
-func (a agentConn) Read(b []byte) (int, error) { return a.in.Read(b) }
-
-// Gone reports whether the agent has closed both directions.
-func (a agentConn) Gone() bool { return gone(a.UnixConn) }
-
-// agent greets one agent and serves it.
-func (d *daemon) agent(ctx context.Context, c *net.UnixConn) error {
-	a := agentConn{c, bufio.NewReaderSize(c, 64<<10)}
-	if err := c.SetReadDeadline(time.Now().Add(d.helloTime)); err != nil {
-		return err
-	}
-	p, err := d.greet(ctx, a)
-	if err != nil {
-		_ = writeLine(c, welcome{Error: err.Error(), Remedy: "see `sallyport doctor`"})
-		return err
-	}
-	if err := c.SetReadDeadline(time.Time{}); err != nil {
-		return err
-	}
-	if err := writeLine(c, welcome{OK: true, Session: p.Session, Version: version, PID: os.Getpid()}); err != nil {
-		return err
-	}
-	defer d.host(p.Session, a)()
-	d.sessions.enter(p.Session)
-	defer func() {
-		if d.sessions.leave(p.Session, time.Now()) && ctx.Err() == nil { // a daemon that stops ends no session
-			d.sessionEnded(p.Session)
-		}
-	}()
-	return d.mcp.Serve(ctx, a, p)
-}
-
-// host notes which process started a session's shim, until the function it
-// returns is called.
-func (d *daemon) host(session string, a agentConn) func() {
-	who, err := peerOf(a.UnixConn)
-	parent, perr := parentOf(who.pid)
-	if err != nil || perr != nil {
-		return func() {}
-	}
-	d.hostsMu.Lock()
-	defer d.hostsMu.Unlock()
-	d.hosts[session] = parent
-	return func() {
-		d.hostsMu.Lock()
-		defer d.hostsMu.Unlock()
-		delete(d.hosts, session)
-	}
-}
-
-// greet reads the hello and establishes who calls.
-func (d *daemon) greet(ctx context.Context, a agentConn) (*mcpserver.Peer, error) {
-	who, err := peerOf(a.UnixConn)
-	if err != nil {
-		return nil, err
-	}
-	var h hello
-	if err := readHello(a.in, &h); err != nil {
-		return nil, errors.Join(context.Cause(ctx), err)
-	}
-	if !h.Again { // who comes back is told first what became of its calls
-		if err := d.judges.ready(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if h.Sallyport != helloVersion {
-		return nil, fmt.Errorf("the client speaks handshake %d and this daemon (version %s) speaks %d: restart the older of the two (`sallyport stop`)",
-			h.Sallyport, version, helloVersion)
-	}
-	root, err := d.place.checkWorkspace(h.Workspace)
-	if err != nil {
-		return nil, err
-	}
-	session := h.Session
-	if session == "" {
-		session = ownSession + newID()
-	}
-	return &mcpserver.Peer{
-		Agent: name(h.Agent), User: who.user, Session: name(session), Conn: newID(), Workspace: root,
-		MaxTier: policy.L3,
-		Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client", "workspace": "client"},
-	}, nil
-}
-
-// name keeps a client's own claim short and printable.
-func name(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r > ' ' && r < 0x7f {
-			return r
-		}
-		return '_'
-	}, s)
-	if s == "" {
-		return "unnamed"
-	}
-	return s[:min(len(s), 64)]
 }
 
 // newID is a fresh id of 16 base32 characters (80 random bits).
