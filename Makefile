@@ -51,7 +51,7 @@ test-long: deps ## the tests that take longer (kill -9 by the hundred, power los
 	@SALLYPORT_TEST_LONG=1 go test -timeout 60m ./...
 
 .PHONY: e2e
-e2e: deps ## real MCP clients from npm (Claude Code, Inspector), offline, against the real programs
+e2e: deps ## real MCP clients from npm (Claude Code, Inspector, TypeScript SDK), offline, against the real programs
 	@SALLYPORT_E2E=1 go test -count=1 -timeout 30m -run '^TestHosts' -v ./cmd/sallyport
 
 .PHONY: test-vm
@@ -97,7 +97,7 @@ score: build ## detection per class of evasion; with CORPORA=dir also tiers and 
 
 .PHONY: soak
 soak: deps ## 30,000 open sessions and 64 busy agents, on loopback, with figures
-	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -run HalfOpen -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
+	@SALLYPORT_TEST_LONG=1 go test ./mcpserver -v -run 'HalfOpen|MemoryReturns' -bench 'SessionMemory|BusyAgents' -benchtime 1x -timeout 20m
 
 .PHONY: clean
 clean: ## remove what was built

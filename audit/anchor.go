@@ -104,21 +104,29 @@ type anchoring struct {
 	to    []Anchor
 	every int64
 	after time.Duration
+	limit time.Duration // of one try of all anchors
 
-	mu   sync.Mutex
-	head []byte // newest checkpoint
-	size int64  // of head
-	done int64  // size of the last one that every anchor has
-	wake chan struct{}
-	stop chan struct{}
-	work sync.WaitGroup
+	// one lets one caller anchor at a time. mu is never held while an anchor works:
+	// commits take it.
+	one   sync.Mutex
+	mu    sync.Mutex
+	head  []byte    // newest checkpoint
+	size  int64     // of head
+	tried int64     // size of the last one that was handed out
+	done  []int64   // size of the last one that each anchor has
+	since time.Time // when an anchor began to fail
+	err   error     // of the last try
+	wake  chan struct{}
+	stop  chan struct{}
+	work  sync.WaitGroup
 }
 
 func newAnchoring(o *Options) *anchoring {
-	a := &anchoring{to: o.Anchors, every: int64(o.AnchorEvery), after: o.AnchorAfter, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	a := &anchoring{to: o.Anchors, every: int64(o.AnchorEvery), after: o.AnchorAfter, limit: o.anchorTime, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	if o.AnchorFile != "" {
 		a.to = append([]Anchor{FileAnchor(o.AnchorFile)}, a.to...)
 	}
+	a.done = make([]int64, len(a.to))
 	return a
 }
 
@@ -129,7 +137,7 @@ func (a *anchoring) note(size int64, head []byte) {
 	}
 	a.mu.Lock()
 	a.head, a.size = head, size
-	due := size-a.done >= a.every
+	due := size-a.tried >= a.every
 	a.mu.Unlock()
 	if due {
 		select {
@@ -161,22 +169,46 @@ func (a *anchoring) run(o *Options) {
 	})
 }
 
-// now anchors the newest checkpoint.
+// anchorTime bounds one try of all anchors.
+const anchorTime = 10 * time.Second
+
+// now hands the newest checkpoint to each anchor that does not have it.
 func (a *anchoring) now(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	a.one.Lock()
+	defer a.one.Unlock()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.size == a.done || len(a.to) == 0 {
-		return nil
-	}
+	head, size := a.head, a.size
+	a.tried = size
+	a.mu.Unlock()
 	var errs []error
-	for _, to := range a.to {
-		errs = append(errs, to.Anchor(ctx, a.head))
+	for i, to := range a.to {
+		if a.done[i] == size { // only touched with one held
+			continue
+		}
+		if err := to.Anchor(ctx, head); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		a.done[i] = size
 	}
 	err := errors.Join(errs...)
-	if err == nil {
-		a.done = a.size
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err = err; err == nil {
+		a.since = time.Time{}
+	} else if a.since.IsZero() {
+		a.since = time.Now().UTC()
 	}
 	return err
+}
+
+// Anchoring tells since when an anchor fails, and why; nil where all is well.
+func (l *Log) Anchoring() (since time.Time, err error) {
+	l.anchoring.mu.Lock()
+	defer l.anchoring.mu.Unlock()
+	return l.anchoring.since, l.anchoring.err
 }
 
 // close ends run and anchors the last checkpoint.
@@ -192,6 +224,8 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	if err := l.anchoring.now(ctx); err != nil {
 		l.opt.Logger.Warn("the audit log is not anchored", "err", err)
 	}
+	l.rotating.Lock() // no segment is retired meanwhile
+	defer l.rotating.Unlock()
 	return l.Reader.Verify(ctx, o)
 }
 
@@ -202,7 +236,7 @@ func (r *Reader) Checkpoint() ([]byte, error) {
 		return nil, ErrNoRecord
 	}
 	var s segmentState
-	err := r.view(len(segs)-1, func(tx *bbolt.Tx) (err error) {
+	err := r.view(segs[len(segs)-1], func(tx *bbolt.Tx) (err error) {
 		s, err = readState(tx)
 		return err
 	})

@@ -20,6 +20,8 @@ func (socket JournalAnchor) Anchor(ctx context.Context, checkpoint []byte) error
 	if path == "" {
 		path = journalSocket
 	}
+	ctx, cancel := context.WithTimeout(ctx, anchorTime/2)
+	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixgram", path)
 	if err != nil {

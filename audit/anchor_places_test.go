@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,4 +155,52 @@ func TestSyslogAnchor(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte("checkpoint text")}, got)
 	require.Error(t, SyslogAnchor("http://x").Anchor(context.Background(), nil))
+}
+
+// stuckAnchor hangs until its context ends.
+type stuckAnchor struct {
+	begun chan struct{}
+	ended *atomic.Bool
+}
+
+func (a stuckAnchor) Anchor(ctx context.Context, _ []byte) error {
+	select {
+	case a.begun <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	a.ended.Store(true)
+	return ctx.Err()
+}
+
+// An anchor that hangs holds up no record, and the others get their checkpoints.
+func TestAnchorThatHangsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	o := quiet()
+	stuck := stuckAnchor{make(chan struct{}, 1), &atomic.Bool{}}
+	file := filepath.Join(t.TempDir(), "anchors")
+	o.anchorTime = 3 * time.Second
+	o.AnchorEvery, o.AnchorFile, o.Anchors = 1, file, []Anchor{stuck}
+	l, err := Open(t.TempDir(), o)
+	require.NoError(t, err)
+	<-stuck.begun
+	add(t, l, call(1))
+	require.False(t, stuck.ended.Load(), "the record was stored while the anchor hung")
+	for n := range 19 {
+		add(t, l, call(n))
+	}
+	require.Error(t, l.Close())
+	since, err := l.Anchoring()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.False(t, since.IsZero())
+	kept, err := l.fileAnchors()
+	require.NoError(t, err)
+	last, err := openCheckpoint(kept[len(kept)-1], l.known)
+	require.NoError(t, err)
+	require.EqualValues(t, 21, last.size)
+	again := len(kept) // (the log is closed; its anchors still answer)
+	require.Error(t, l.anchoring.now(context.Background()))
+	kept, err = l.fileAnchors()
+	require.NoError(t, err)
+	require.Len(t, kept, again, "what has the checkpoint is not told again")
 }

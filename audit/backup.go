@@ -64,7 +64,7 @@ func (r *Reader) copyNewest(to string) ([]segment, error) {
 			return nil, ErrNoRecord
 		}
 		last := len(segs) - 1
-		err := r.view(last, func(tx *bbolt.Tx) error {
+		err := r.view(segs[last], func(tx *bbolt.Tx) error {
 			if s, err := readState(tx); err != nil || s.sealed {
 				return errors.Join(err, errFull)
 			}

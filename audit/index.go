@@ -119,9 +119,9 @@ func (g *growing) postings(term uint64) []Seq        { return g.lists[term] }
 func (g *growing) times() (oldest, newest time.Time) { return g.oldest, g.newest }
 
 // follow takes in the records up to end.
-func (g *growing) follow(ctx context.Context, r *Reader, i int, end Seq) error {
+func (g *growing) follow(ctx context.Context, r *Reader, seg segment, end Seq) error {
 	for g.next < end && ctx.Err() == nil {
-		err := r.view(i, func(tx *bbolt.Tx) error {
+		err := r.view(seg, func(tx *bbolt.Tx) error {
 			b := tx.Bucket(bucketRecords)
 			if b == nil {
 				return errNoBuckets

@@ -6,8 +6,10 @@ import (
 	"crypto/hmac"
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -99,16 +101,16 @@ const (
 	listed            // those that the index lists
 )
 
-// lookup lists the records of segment i that have all terms, and tells from the
+// lookup lists the records of a segment that have all terms, and tells from the
 // segment's oldest and newest record whether it is worth a look. A Reader that
 // does not stay has no index of the newest segment and scans it.
-func (r *Reader) lookup(ctx context.Context, i int, f *Filter, terms []uint64) ([]Seq, how, error) {
-	if len(terms) == 0 && f.Since.IsZero() && f.Until.IsZero() || r.isNewest(i) && !r.isLive() {
+func (r *Reader) lookup(ctx context.Context, seg segment, f *Filter, terms []uint64) ([]Seq, how, error) {
+	if len(terms) == 0 && f.Since.IsZero() && f.Until.IsZero() || r.isNewest(seg) && !r.isLive() {
 		return nil, scan, nil
 	}
 	r.indexes.mu.Lock()
 	defer r.indexes.mu.Unlock()
-	ix, err := r.index(ctx, i)
+	ix, err := r.index(ctx, seg)
 	if err != nil || ix.outside(f.Since, f.Until) {
 		return nil, pass, err
 	}
@@ -118,21 +120,24 @@ func (r *Reader) lookup(ctx context.Context, i int, f *Filter, terms []uint64) (
 	return ix.find(terms), listed, nil
 }
 
-// index returns the index of segment i. The caller holds the lock.
-func (r *Reader) index(ctx context.Context, i int) (found, error) {
+// index returns the index of a segment. The caller holds the lock.
+func (r *Reader) index(ctx context.Context, seg segment) (found, error) {
 	segs, size := r.segments()
-	seg := segs[i]
+	i := slices.IndexFunc(segs, func(s segment) bool { return s.first == seg.first })
+	if i < 0 {
+		return found{}, fs.ErrNotExist
+	}
 	if i == len(segs)-1 {
 		if g := r.indexes.live; g == nil || g.first != seg.first {
 			r.indexes.live = newGrowing(seg.first)
 		}
-		err := r.indexes.live.follow(ctx, r, i, size)
+		err := r.indexes.live.follow(ctx, r, seg, size)
 		return found{r.indexes.live}, err
 	}
 	if ix, ok := r.indexes.kept[seg.first]; ok {
 		return ix, nil
 	}
-	ix, err := r.loadIndex(ctx, i, seg, segs[i+1].first)
+	ix, err := r.loadIndex(ctx, seg, segs[i+1].first)
 	if err != nil {
 		return found{}, err
 	}
@@ -144,7 +149,7 @@ func (r *Reader) index(ctx context.Context, i int) (found, error) {
 }
 
 // loadIndex reads a full segment's index file, or indexes the segment anew.
-func (r *Reader) loadIndex(ctx context.Context, i int, seg segment, end Seq) (found, error) {
+func (r *Reader) loadIndex(ctx context.Context, seg segment, end Seq) (found, error) {
 	if file, err := os.ReadFile(indexPath(seg.path)); err == nil {
 		if ix, err := r.parseIndex(file, seg.first, end); err == nil {
 			return found{ix}, nil
@@ -152,7 +157,7 @@ func (r *Reader) loadIndex(ctx context.Context, i int, seg segment, end Seq) (fo
 		r.opt.Logger.Warn("an index file of the audit log is damaged and is not used", "file", filepath.Base(indexPath(seg.path)))
 	}
 	g := newGrowing(seg.first)
-	if err := g.follow(ctx, r, i, end); err != nil {
+	if err := g.follow(ctx, r, seg, end); err != nil {
 		return found{}, err
 	}
 	return found{g}, nil
@@ -167,7 +172,7 @@ func (l *Log) indexSegment(ctx context.Context, first Seq) error {
 			continue
 		}
 		g := newGrowing(first)
-		if err := g.follow(ctx, &l.Reader, i, segs[i+1].first); err != nil {
+		if err := g.follow(ctx, &l.Reader, segs[i], segs[i+1].first); err != nil {
 			return err
 		}
 		body := g.encode()

@@ -47,9 +47,10 @@ type Options struct {
 	AnchorEvery int
 	AnchorAfter time.Duration
 
-	pageSize  int                                              // of segments, bytes; for tests
-	keepLoose bool                                             // segments are not compacted; for tests
-	openFile  func(string, int, os.FileMode) (*os.File, error) // for tests
+	anchorTime time.Duration                                    // for tests
+	pageSize   int                                              // of segments, bytes; for tests
+	keepLoose  bool                                             // segments are not compacted; for tests
+	openFile   func(string, int, os.FileMode) (*os.File, error) // for tests
 }
 
 func (o Options) withDefaults() Options {
@@ -64,6 +65,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MinFree, 32<<20)
 	def(&o.Ballast, 4<<20)
 	def((*int64)(&o.AnchorAfter), int64(time.Minute))
+	def((*int64)(&o.anchorTime), int64(anchorTime))
 	if o.AnchorEvery <= 0 {
 		o.AnchorEvery = 1000
 	}

@@ -8,22 +8,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped gives fn the bytes of a file without copying them. A file that is cut
-// meanwhile faults, which becomes an error.
+// mapped gives fn the bytes of a file without copying them. Reading what was cut
+// off meanwhile faults, which becomes an error; where the file did become shorter
+// (a full segment is trimmed once) fn is called again with what is left of it.
 func mapped(path string, fn func([]byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	for try := 0; ; try++ {
+		size, err := sizeNow(f)
+		if err != nil {
+			return err
+		}
+		if err = mapOnce(f, size, fn); err == nil {
+			return nil
+		}
+		if now, serr := sizeNow(f); serr != nil || now >= size || try == 10 {
+			return err
+		}
+	}
+}
+
+func sizeNow(f *os.File) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if st.Size() == 0 {
+	return st.Size(), nil
+}
+
+func mapOnce(f *os.File, size int64, fn func([]byte) error) error {
+	if size == 0 {
 		return fn(nil)
 	}
-	b, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	b, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}

@@ -102,7 +102,7 @@ func (m *manyHashes) neighbours(x int64) {
 	segs, _ := m.r.segments()
 	level, n := tlog.SplitStoredHashIndex(x)
 	i := segmentOf(segs, Seq((n+1)<<level-1))
-	_ = m.r.view(i, func(tx *bbolt.Tx) error { // a failure shows where a hash is needed
+	_ = m.r.view(segs[i], func(tx *bbolt.Tx) error { // a failure shows where a hash is needed
 		c := tx.Bucket(bucketHashes).Cursor()
 		k, v := c.Seek(key(uint64(x)))
 		for range 8192 {
@@ -138,7 +138,7 @@ func (r *Reader) readHashes(indexes []int64) ([]tlog.Hash, error) {
 		for j, at := range ats {
 			want[j] = indexes[at]
 		}
-		err := r.view(i, func(tx *bbolt.Tx) error {
+		err := r.view(segs[i], func(tx *bbolt.Tx) error {
 			got, err := storedHashes{tx.Bucket(bucketHashes)}.ReadHashes(want)
 			for j, h := range got {
 				out[ats[j]] = h

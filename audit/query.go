@@ -113,7 +113,10 @@ func (r *Reader) run(ctx context.Context, q *query) error {
 		if end <= f.From {
 			continue
 		}
-		if err := q.segment(ctx, i, max(segs[i].first, f.From), end); err != nil {
+		if err := q.segment(ctx, segs[i], max(segs[i].first, f.From), end); err != nil {
+			if r.isRetired(segs[i]) {
+				continue // what was kept long enough went while it was read
+			}
 			return fmt.Errorf("read the audit log: %w", err)
 		}
 		if q.stop {
@@ -135,9 +138,9 @@ type query struct {
 	stop    bool
 }
 
-// segment gives the chosen records of [from, to), which are all in segment i.
-func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
-	found, how, err := q.r.lookup(ctx, i, &q.f, q.terms)
+// segment gives the chosen records of [from, to), which are all in seg.
+func (q *query) segment(ctx context.Context, seg segment, from, to Seq) error {
+	found, how, err := q.r.lookup(ctx, seg, &q.f, q.terms)
 	if err != nil || how == pass {
 		return err
 	}
@@ -157,18 +160,18 @@ func (q *query) segment(ctx context.Context, i int, from, to Seq) error {
 		raws, from, to = readSpan(b, from, to, most, q.f.Newest)
 		return raws
 	}
-	return q.give(ctx, i, next)
+	return q.give(ctx, seg, next)
 }
 
 // give hands records on in chunks, as next reads them.
-func (q *query) give(ctx context.Context, i int, next func(*bbolt.Bucket, int) [][]byte) error {
-	live := q.r.isNewest(i)
+func (q *query) give(ctx context.Context, seg segment, next func(*bbolt.Bucket, int) [][]byte) error {
+	live := q.r.isNewest(seg)
 	for more := true; more && !q.stop; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var kept [][]byte
-		err := q.r.view(i, func(tx *bbolt.Tx) error {
+		err := q.r.view(seg, func(tx *bbolt.Tx) error {
 			b := tx.Bucket(bucketRecords)
 			if b == nil {
 				return errNoBuckets

@@ -63,7 +63,7 @@ func OpenReadOnly(dir string, o Options) (*Reader, error) {
 	// A damaged newest segment leaves the size unknown, which is for Verify to
 	// tell; what can be read can still be shown.
 	if len(r.segs) > 0 {
-		_ = r.view(len(r.segs)-1, func(tx *bbolt.Tx) error {
+		_ = r.view(r.segs[len(r.segs)-1], func(tx *bbolt.Tx) error {
 			s, err := readState(tx)
 			if err != nil {
 				return err
@@ -83,11 +83,12 @@ func (r *Reader) segments() ([]segment, Seq) {
 	return r.segs, r.size
 }
 
-// view runs fn over segment i of the list.
-func (r *Reader) view(i int, fn func(*bbolt.Tx) error) error {
+// view runs fn over a segment. It is named by itself and not by its place in the
+// list, from whose front segments are retired.
+func (r *Reader) view(seg segment, fn func(*bbolt.Tx) error) error {
 	r.mu.RLock()
-	seg, live := r.segs[i], r.live
-	if i != len(r.segs)-1 {
+	live := r.live
+	if len(r.segs) == 0 || r.segs[len(r.segs)-1].first != seg.first {
 		live = nil
 	}
 	r.mu.RUnlock()
@@ -152,7 +153,7 @@ func (r *Reader) viewAt(seq Seq, fn func(*bbolt.Tx) error) error {
 	if i < 0 || seq >= size {
 		return ErrNoRecord
 	}
-	return r.view(i, fn)
+	return r.view(segs[i], fn)
 }
 
 // publish makes the records below size readable.
@@ -233,11 +234,17 @@ func (l *Log) Tail(ctx context.Context, from Seq, fn func(Record) bool) error {
 	}
 }
 
-// isNewest reports whether segment i is the newest.
-func (r *Reader) isNewest(i int) bool {
+// isNewest reports whether a segment is the newest.
+func (r *Reader) isNewest(seg segment) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return i == len(r.segs)-1
+	return len(r.segs) > 0 && r.segs[len(r.segs)-1].first == seg.first
+}
+
+// isRetired reports whether a segment is no longer in the list.
+func (r *Reader) isRetired(seg segment) bool {
+	segs, _ := r.segments()
+	return !slices.ContainsFunc(segs, func(s segment) bool { return s.first == seg.first })
 }
 
 // isLive reports whether the newest segment is being written by this process.

@@ -143,7 +143,7 @@ func (l *Log) Retire(ctx context.Context) (int, error) {
 func (l *Log) isSealed(first Seq) bool {
 	var left unsealed
 	segs, _ := l.segments()
-	err := l.view(len(segs)-1, func(tx *bbolt.Tx) error {
+	err := l.view(segs[len(segs)-1], func(tx *bbolt.Tx) error {
 		s, err := readState(tx)
 		left = s.left
 		return err

@@ -138,3 +138,33 @@ func TestBackupWhileRunning(t *testing.T) {
 	add(t, restored, call(1))
 	requireIntact(t, &restored.Reader)
 }
+
+// A search that is under way when segments are retired gives every record that is
+// kept, each once.
+func TestSearchGoesOnWhileSegmentsAreRetired(t *testing.T) {
+	t.Parallel()
+	for _, newest := range []bool{false, true} {
+		dir := t.TempDir()
+		l, now := agingLog(t, dir)
+		segs := segmentsOf(t, dir)
+		now.set(segmentTime(t, l, segs[2].first).Add(90*24*time.Hour + time.Second))
+		_, end := l.Ends()
+		seen := map[Seq]int{}
+		require.NoError(t, l.Select(context.Background(), Filter{Kind: KindCall, Newest: newest}, func(r Record) bool {
+			if len(seen) == 0 {
+				n, err := l.Retire(context.Background())
+				require.NoError(t, err)
+				require.Equal(t, 2, n)
+			}
+			seen[r.Seq]++
+			return true
+		}))
+		for seq := segs[2].first; seq < end; seq++ {
+			r, err := l.Get(seq)
+			require.NoError(t, err)
+			if r.Kind == KindCall {
+				require.Equal(t, 1, seen[seq], "record %d, newest first: %v", seq, newest)
+			}
+		}
+	}
+}

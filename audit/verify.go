@@ -76,7 +76,7 @@ func (r *Reader) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	segs, _ := r.segments()
 	checks := r.checkFiles(ctx, segs)
 	for i, seg := range segs {
-		v.segment(ctx, i, seg, checks[i])
+		v.segment(ctx, seg, checks[i])
 	}
 	v.sealedFiles(segs, checks)
 	if err := ctx.Err(); err != nil {
@@ -169,7 +169,7 @@ func (v *verification) openCheckpoint(signed []byte) (checkpoint, error) {
 	return parseCheckpoint(n.Text)
 }
 
-func (v *verification) segment(ctx context.Context, i int, seg segment, check *fileCheck) {
+func (v *verification) segment(ctx context.Context, seg segment, check *fileCheck) {
 	name := filepath.Base(seg.path)
 	<-check.done
 	if check.last && !check.live {
@@ -180,7 +180,7 @@ func (v *verification) segment(ctx context.Context, i int, seg segment, check *f
 		v.broken = true
 		return
 	}
-	err := v.reader.view(i, func(tx *bbolt.Tx) error {
+	err := v.reader.view(seg, func(tx *bbolt.Tx) error {
 		s, err := readState(tx)
 		if err != nil {
 			return err

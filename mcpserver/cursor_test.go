@@ -104,6 +104,7 @@ func TestMadeUpCursorsAreRefused(t *testing.T) {
 			continue
 		}
 		r := s.request(t.Context(), "ann", "POST", "/mcp", ask, "Mcp-Session-Id", id)
+		assert.Equal(t, 200, r.StatusCode, name)
 		assert.Contains(t, text(t, r), "-32602", name)
 	}
 	for _, kind := range []string{"resources", "prompts", "resources/templates"} {

@@ -56,7 +56,10 @@ func (s *Server) keepHeld(c *call) bool {
 	if busy {
 		return false
 	}
-	if err := s.o.Runner.Keep(c.result.Tx, toJSON(h)); err != nil {
+	note := h // on disk, so without the secrets that a command printed
+	note.Result.Stdout.Data = []byte(s.o.Log.Redact(string(h.Result.Stdout.Data)))
+	note.Result.Stderr.Data = []byte(s.o.Log.Redact(string(h.Result.Stderr.Data)))
+	if err := s.o.Runner.Keep(c.result.Tx, toJSON(note)); err != nil {
 		s.o.Logger.Error("keep the changes of a command over a restart", "call", c.id, "err", err)
 	}
 	return true

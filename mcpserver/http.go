@@ -210,7 +210,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, p *Peer) {
 	defer free()
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil && !isObject(body) {
-		rpcError(w, nil, mcp.PARSE_ERROR, "the body is not one JSON-RPC message")
+		rpcError(w, http.StatusBadRequest, nil, mcp.PARSE_ERROR, "the body is not one JSON-RPC message")
 		return
 	}
 	modern = modern || mcp.IsModernProtocol(m.Params.Meta.Version)
@@ -261,7 +261,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 	ctx, cancel := context.WithCancel(withPeer(r.Context(), m.peer))
 	defer cancel()
 	if err := e.s.checkCursor(ctx, m.Method, m.Params.Cursor); err != nil {
-		rpcError(w, m.ID, mcp.INVALID_PARAMS, err.Error())
+		rpcError(w, http.StatusOK, m.ID, mcp.INVALID_PARAMS, err.Error()) // an answer like any other, not a transport's failure
 		return
 	}
 	if len(m.ID) > 0 && m.Method != "" {
@@ -271,7 +271,7 @@ func (e *Endpoint) deliver(w http.ResponseWriter, r *http.Request, m post) {
 			return
 		}
 		if err != nil {
-			rpcError(w, m.ID, mcp.INVALID_REQUEST, err.Error())
+			rpcError(w, http.StatusBadRequest, m.ID, mcp.INVALID_REQUEST, err.Error())
 			return
 		}
 		defer done()
@@ -387,9 +387,9 @@ func stopping(w http.ResponseWriter) {
 	http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 }
 
-func rpcError(w http.ResponseWriter, id json.RawMessage, code int, text string) {
+func rpcError(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
+	w.WriteHeader(status)
 	e := mcp.NewJSONRPCError(mcp.NewRequestId(nil), code, text, nil)
 	if len(id) > 0 {
 		e.ID = mcp.NewRequestId(id)

@@ -25,7 +25,9 @@ func Guard(o HTTPOptions, next http.Handler) http.Handler {
 	}
 	h := http.MaxBytesHandler(next, MaxLine)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.WriteTime)) // a writer without deadlines is a test's
+		timed := &timedWriter{w, http.NewResponseController(w), o.WriteTime}
+		w = timed
+		defer timed.within(o.WriteTime) // what is still held back
 		if len(r.TransferEncoding) > 0 {
 			// Such a request may have carried a Content-Length too, of which net/http
 			// does not tell (RFC 9112, section 6.1): serve nothing behind it.
@@ -40,6 +42,38 @@ func Guard(o HTTPOptions, next http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		}
 	})
+}
+
+// timedWriter gives a client so long to read each write. Between writes there is no
+// deadline: a call may take long to its answer, and over HTTP/2 a stream is reset
+// the moment that one passes, written to or not.
+type timedWriter struct {
+	http.ResponseWriter
+	rc   *http.ResponseController
+	time time.Duration
+}
+
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// within sets the deadline; zero is none.
+func (w *timedWriter) within(d time.Duration) {
+	var at time.Time
+	if d > 0 {
+		at = time.Now().Add(d)
+	}
+	_ = w.rc.SetWriteDeadline(at) // a writer without deadlines is a test's
+}
+
+func (w *timedWriter) Write(b []byte) (int, error) {
+	w.within(w.time)
+	defer w.within(0)
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *timedWriter) FlushError() error {
+	w.within(w.time)
+	defer w.within(0)
+	return w.rc.Flush()
 }
 
 // rightHost reports whether the Host header is one that this server goes by.

@@ -3,10 +3,12 @@ package mcpserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -70,7 +72,7 @@ const listing = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
 func TestClientThatDoesNotReadItsAnswersIsHungUpOn(t *testing.T) {
 	t.Parallel()
-	s := open(t, HTTPOptions{WriteTime: blink})
+	s := open(t, HTTPOptions{WriteTime: time.Second})
 	id := s.session("ann")
 	c := s.deaf(t)
 	require.NoError(t, c.SetWriteDeadline(time.Now().Add(long)))
@@ -85,7 +87,7 @@ func TestClientThatDoesNotReadItsAnswersIsHungUpOn(t *testing.T) {
 
 func TestClientThatDoesNotReadItsStreamIsHungUpOn(t *testing.T) {
 	t.Parallel()
-	s := open(t, HTTPOptions{WriteTime: blink})
+	s := open(t, HTTPOptions{WriteTime: time.Second})
 	c := s.deaf(t)
 	_, err := io.WriteString(c, head("ann", "GET", "/sse", 0))
 	require.NoError(t, err)
@@ -98,10 +100,60 @@ func TestClientThatDoesNotReadItsStreamIsHungUpOn(t *testing.T) {
 			to = strings.TrimSpace(data)
 		}
 	}
-	require.Eventually(t, func() bool { // and from here on it reads nothing
-		return s.request(t.Context(), "ann", "POST", to, listing).StatusCode == http.StatusNotFound
-	}, long, time.Millisecond, "the stream and its session end")
-	assert.Zero(t, s.end.Sessions())
+	end := time.Now().Add(long) // and from here on it reads nothing
+	for s.request(t.Context(), "ann", "POST", to, listing).StatusCode != http.StatusNotFound {
+		require.True(t, time.Now().Before(end), "the stream and its session end")
+	}
+	require.Eventually(t, func() bool { return s.end.Sessions() == 0 }, long, time.Millisecond)
+}
+
+// TestWaitingIsNotWriting answers after longer than a write may take: a deadline
+// that ran from the request's begin would have cut the answer off.
+func TestWaitingIsNotWriting(t *testing.T) {
+	t.Parallel()
+	s, run, _ := gated()
+	root := t.TempDir()
+	e := s.HTTP(HTTPOptions{WriteTime: time.Second, SlotTime: 2 * time.Second, Authenticate: func(*http.Request) (*Peer, error) {
+		return &Peer{Agent: "ann", Credential: "token:ann", Workspace: root}, nil
+	}})
+	srv := httptest.NewUnstartedServer(e)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(func() { e.Close(ended()); srv.Close() })
+	one := srv.Client().Transport.(*http.Transport).Clone()
+	one.ForceAttemptHTTP2, one.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
+	one.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	t.Cleanup(one.CloseIdleConnections)
+	for proto, client := range map[int]*http.Client{2: srv.Client(), 1: {Transport: one}} {
+		ask := func(session, body string) *http.Response {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/mcp", strings.NewReader(body))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			if session != "" {
+				r.Header.Set("Mcp-Session-Id", session)
+			}
+			resp, err := client.Do(r)
+			require.NoError(t, err, "HTTP/%d", proto)
+			t.Cleanup(func() { resp.Body.Close() })
+			assert.Equal(t, proto, resp.ProtoMajor)
+			return resp
+		}
+		id := ask("", hello).Header.Get("Mcp-Session-Id")
+		answers := make(chan *http.Response, inFlight)
+		before := run.begun.Load()
+		for i := range inFlight {
+			go func() { answers <- ask(id, callOf(i, "read_file", readIt)) }()
+		}
+		require.Eventually(t, func() bool { return run.begun.Load() == before+inFlight }, long, time.Millisecond)
+		assert.Equal(t, http.StatusTooManyRequests, ask(id, callOf("late", "read_file", readIt)).StatusCode, "after SlotTime")
+		for range inFlight {
+			run.let <- struct{}{}
+		}
+		for range inFlight {
+			assert.Contains(t, text(t, <-answers), `"result"`)
+		}
+	}
 }
 
 func TestCallWithoutASlotIsToldToComeBack(t *testing.T) {

@@ -92,7 +92,7 @@ func (e *Endpoint) message(w http.ResponseWriter, r *http.Request, p *Peer) {
 	}
 	defer free()
 	if !json.Valid(body) {
-		rpcError(w, nil, mcp.PARSE_ERROR, "the body is not one JSON-RPC message")
+		rpcError(w, http.StatusBadRequest, nil, mcp.PARSE_ERROR, "the body is not one JSON-RPC message")
 		return
 	}
 	if err := c.dispatch(body); err != nil {

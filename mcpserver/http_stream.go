@@ -41,7 +41,7 @@ type stream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 
-	writeTime, beatTime time.Duration
+	beatTime time.Duration
 	// header is the library's own, copied when it is written: notify may run at
 	// the same time.
 	header http.Header
@@ -56,7 +56,7 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter, o HTTPOptions) *stream {
-	return &stream{w: w, rc: http.NewResponseController(w), writeTime: o.WriteTime, beatTime: o.BeatTime, header: http.Header{}}
+	return &stream{w: w, rc: http.NewResponseController(w), beatTime: o.BeatTime, header: http.Header{}}
 }
 
 // CanStream and the four below are what the library asks of a response.
@@ -105,12 +105,6 @@ func (s *stream) Write(b []byte) (int, error) {
 	case !s.begun:
 		s.writeHeader(http.StatusOK)
 	}
-	return s.write(b)
-}
-
-// write sends bytes to a client that has writeTime to read them.
-func (s *stream) write(b []byte) (int, error) {
-	_ = s.rc.SetWriteDeadline(time.Now().Add(s.writeTime)) // a writer without deadlines is a test's
 	return s.w.Write(b)
 }
 
@@ -143,7 +137,7 @@ func (s *stream) event(name string, data []byte) bool {
 	if !s.events {
 		return false
 	}
-	_, err := s.write(eventOf(name, data))
+	_, err := s.w.Write(eventOf(name, data))
 	if err == nil {
 		err = s.rc.Flush()
 	}
@@ -168,7 +162,7 @@ func (s *stream) keepAlive() {
 			return
 		}
 		if s.events {
-			if _, err := s.write([]byte(": still here\n\n")); err == nil {
+			if _, err := s.w.Write([]byte(": still here\n\n")); err == nil {
 				_ = s.rc.Flush()
 			}
 		}
@@ -185,7 +179,7 @@ func (s *stream) end(cancelled bool) {
 		s.start(http.StatusOK, true)
 	}
 	if s.last.Len() > 0 {
-		if _, err := s.write(eventOf("message", s.last.Bytes())); err == nil {
+		if _, err := s.w.Write(eventOf("message", s.last.Bytes())); err == nil {
 			_ = s.rc.Flush()
 		}
 	}

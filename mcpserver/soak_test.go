@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -58,6 +59,12 @@ func TestSoakServer(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", h)
 	mux.HandleFunc("/trim", func(http.ResponseWriter, *http.Request) { debug.FreeOSMemory() })
+	mux.HandleFunc("/state", func(w http.ResponseWriter, _ *http.Request) {
+		debug.FreeOSMemory()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		_, _ = fmt.Fprint(w, runtime.NumGoroutine(), " ", m.HeapAlloc)
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -74,13 +81,13 @@ func (*forgetful) Append(context.Context, audit.Record) (audit.Seq, error) { ret
 
 // soak is such a process as its parent sees it.
 type soak struct {
-	b    *testing.B
+	b    testing.TB
 	url  string
 	pid  int
 	http *http.Client
 }
 
-func startSoak(b *testing.B, role string) *soak {
+func startSoak(b testing.TB, role string) *soak {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSoakServer$", "-test.timeout=20m")
 	cmd.Env = append(os.Environ(), soakRole+"="+role)
@@ -268,4 +275,94 @@ func TestSessionsLeaveNothing(t *testing.T) {
 	}
 	require.Zero(t, left)
 	require.Len(t, s.end.table.owners, 1)
+}
+
+// state is the server's goroutines and its bytes on the heap after a collection.
+func (s *soak) state() (goroutines, heap int) {
+	s.b.Helper()
+	s.http.CloseIdleConnections()
+	r, err := s.http.Get(s.url + "/state")
+	require.NoError(s.b, err)
+	defer r.Body.Close()
+	_, err = fmt.Fscan(r.Body, &goroutines, &heap)
+	require.NoError(s.b, err)
+	return goroutines, heap
+}
+
+// TestMemoryReturnsWhenSessionsGo opens many sessions, some with a standing stream,
+// calls in each, ends them and looks at what the server still holds. What stays
+// must not grow with the number of sessions: the second crowd leaves no more than
+// the first did.
+func TestMemoryReturnsWhenSessionsGo(t *testing.T) {
+	t.Parallel()
+	s := startSoak(t, "ours")
+	crowd := func(n int) {
+		work := make(chan int, n)
+		for i := range n {
+			work <- i
+		}
+		close(work)
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for i := range work {
+					if err := s.visit(i); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	n := size(30_000, 600)
+	crowd(n)
+	var goroutines, heap int
+	settled := func(most int) func() bool {
+		return func() bool { goroutines, heap = s.state(); return most == 0 || goroutines <= most }
+	}
+	require.Eventually(t, settled(100), time.Minute, 100*time.Millisecond, "goroutines of sessions that have gone")
+	first, before := heap, goroutines
+	crowd(n)
+	require.Eventually(t, settled(before+20), time.Minute, 100*time.Millisecond, "goroutines")
+	t.Logf("after %d sessions %d goroutines and %d KiB of heap, after as many again %d and %d", n, before, first>>10, goroutines, heap>>10)
+	require.Less(t, heap, first+max(first/4, 1<<20), "the heap grows with sessions that have gone")
+}
+
+// visit is one session from its begin to its end.
+func (s *soak) visit(i int) error {
+	id, err := s.post("", hello)
+	if err == nil {
+		_, err = s.post(id, callOf(i, "read_file", readIt))
+	}
+	if err == nil && i%20 == 0 {
+		err = s.glance(id)
+	}
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(http.MethodDelete, s.url+"/mcp", nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Mcp-Session-Id", id)
+	resp, err := s.http.Do(r)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// glance opens a standing stream and hangs up.
+func (s *soak) glance(id string) error {
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = fmt.Fprintf(c, "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n", id)
+	if err == nil {
+		_, err = io.ReadFull(c, make([]byte, 12))
+	}
+	return err
 }

@@ -267,7 +267,10 @@ hit contains rego.metadata.rule().custom if {
 
 filesystem_system_path(path) if path == "/"
 
-filesystem_system_path(path) if regex.match(`^/(etc|usr|bin|sbin|lib|lib32|lib64|boot|dev|proc|sys|root|var|opt|srv|home)(/|$)`, path)
+filesystem_system_path(path) if regex.match(`^/(etc|usr|bin|sbin|lib|lib32|lib64|boot|proc|sys|root|var|opt|srv|home)(/|$)`, path)
+
+# Of devices the disks and the memory: /dev/kvm and its like are a person's to open.
+filesystem_system_path(path) if regex.match(`^/dev(/?$|/(sd|hd|vd|xvd|nvme|mmcblk|dm-|md|loop|mapper|disk|mem$|kmem$|port$))`, path)
 
 filesystem_world_writable if {
 	some a in input.cmd.argv

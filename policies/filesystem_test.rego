@@ -42,6 +42,14 @@ filesystem_cases := {
 		"unit": touching(["chmod", "777", "/etc"], [touch("write", "/etc", "outside", "")], [], {}),
 		"fires": {"filesystem.command-outside", "filesystem.chmod-777", "filesystem.chmod-777-outside"},
 	},
+	"chmod 666 of a disk": {
+		"unit": touching(["chmod", "666", "/dev/sda"], [touch("write", "/dev/sda", "device", "")], [], {}),
+		"fires": {"filesystem.command-device", "filesystem.chmod-777", "filesystem.chmod-777-outside"},
+	},
+	"chmod 666 of /dev/kvm": {
+		"unit": touching(["chmod", "666", "/dev/kvm"], [touch("write", "/dev/kvm", "device", "")], [], {}),
+		"fires": {"filesystem.command-device", "filesystem.chmod-777"},
+	},
 	"chmod 777 of root": {
 		"unit": touching(["chmod", "777", "/"], [touch("write", "/", "outside", "")], [], {}),
 		"fires": {"filesystem.command-outside", "filesystem.chmod-777", "filesystem.chmod-777-outside"},

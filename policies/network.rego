@@ -73,6 +73,17 @@ hit contains rego.metadata.rule().custom if {
 	input.cmd.class == "dialler"
 	not asks_help
 	not network_known_endpoints
+	not network_local_copy
+}
+
+# rsync between two folders of this machine.
+network_local_copy if {
+	input.cmd.program == "rsync"
+	input.cmd.opaque.args == false
+	every a in input.cmd.args {
+		not contains(a, ":")
+	}
+	not flag({"-e", "--rsh", "--rsync-path", "--daemon", "--files-from", "--password-file"})
 }
 
 # Where the inspector could tell every endpoint, network.allowed and
@@ -83,6 +94,14 @@ network_known_endpoints if {
 		network_known(n)
 	}
 	input.cmd.program in {"curl", "wget", "http", "https", "xh"}
+}
+
+# A port of this machine is asked whether it answers.
+network_known_endpoints if {
+	network_only_loopback
+	input.cmd.program in {"nc", "ncat", "netcat"}
+	flag({"-z"})
+	not flag({"-l", "--listen", "-e", "--exec", "-c", "--sh-exec", "--lua-exec"})
 }
 
 network_known(n) if network_loopback(n.host)

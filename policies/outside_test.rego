@@ -81,6 +81,13 @@ outside_cases := {
 	"find of executables": {"unit": cmd(["find", ".", "-perm", "-755"], {}), "fires": set()},
 	"getcap -r": {"unit": cmd(["getcap", "-r", "/"], {}), "fires": {"system.rights-hunt"}},
 	"getcap": {"unit": cmd(["getcap", "x"], {}), "fires": set()},
+	"date set": {"unit": cmd(["date", "-s", "2020-01-01"], {}), "fires": {"system.configure-clock"}},
+	"date": {"unit": cmd(["date", "+%F"], {}), "fires": set()},
+	"hostname set": {"unit": cmd(["hostname", "x"], {}), "fires": {"system.configure-clock"}},
+	"hostname -f": {"unit": cmd(["hostname", "-f"], {}), "fires": set()},
+	"hwclock --set": {"unit": cmd(["hwclock", "--set"], {}), "fires": {"system.configure"}},
+	"hwclock": {"unit": cmd(["hwclock"], {}), "fires": set()},
+	"an interface that hears all": {"unit": cmd(["ifconfig", "eth0", "promisc"], {}), "fires": {"system.configure"}},
 	"kill one": {"unit": cmd(["kill", "4711"], {}), "fires": set()},
 }
 

@@ -94,15 +94,20 @@ hit contains rego.metadata.rule().custom if {
 # custom:
 #   id: secrets.hunt-text
 #   tier: L3
-#   reason: it searches files outside the workspace for secrets
+#   reason: it searches the machine, not the workspace, for secrets
 #   remedy: ask for the one value you need
 hit contains rego.metadata.rule().custom if {
 	input.cmd.program in {"grep", "egrep", "fgrep", "rg", "ag", "ack"}
-	secrets_outside
+	secrets_elsewhere
 	some a in input.cmd.argv
 	regex.match(`(?i)(passw(or)?d|secret|api[_-]?key|access[_-]?key|private key|token|credential|aws_)`, a)
 	not startswith(a, "/")
 }
+
+secrets_elsewhere if secrets_outside
+
+# The environment and the processes of the machine.
+secrets_elsewhere if input.cmd.fed_by in {"env", "printenv", "set", "declare", "export", "ps"}
 
 # A search beneath a path that is not the workspace's.
 secrets_outside if {

@@ -23,6 +23,9 @@ secrets_cases := {
 	"find of sources": {"unit": touching(["find", "/srv", "-name", "*.go"], [], [touch("read", "/srv", "outside", "")], {}), "fires": set()},
 	"locate of keys": {"unit": cmd(["locate", "id_rsa"], {}), "fires": {"secrets.hunt"}},
 	"grep of passwords": {"unit": touching(["grep", "-r", "password", "/"], [], [touch("read", "/", "outside", "")], {}), "fires": {"secrets.hunt-text"}},
+	"grep of tokens in the environment": {"unit": cmd(["grep", "-i", "token"], {"fed_by": "env"}), "fires": {"secrets.hunt-text"}},
+	"grep of a path in the environment": {"unit": cmd(["grep", "PATH"], {"fed_by": "env"}), "fires": set()},
+	"grep of tokens in an output": {"unit": cmd(["grep", "token"], {"fed_by": "go"}), "fires": set()},
 	"grep of passwords in the workspace": {"unit": touching(["grep", "-r", "password", "."], [], [touch("read", ".", "workspace", "")], {}), "fires": set()},
 }
 

@@ -26,7 +26,7 @@ system_looks if {
 }
 
 system_looks if {
-	input.cmd.program in {"ip", "ifconfig", "route", "brctl", "iwconfig", "ethtool", "mount", "swapon", "zfs", "zpool", "btrfs", "losetup", "dmsetup", "sysctl", "quotaon", "chkconfig", "firewall-cmd", "ufw", "dmidecode", "crontab", "iptables", "ip6tables", "nft", "hwclock", "auditctl", "nmcli", "update-alternatives"}
+	input.cmd.program in {"ip", "ifconfig", "route", "brctl", "iwconfig", "ethtool", "mount", "swapon", "zfs", "zpool", "btrfs", "losetup", "dmsetup", "sysctl", "quotaon", "chkconfig", "firewall-cmd", "ufw", "dmidecode", "crontab", "iptables", "ip6tables", "nft", "hwclock", "auditctl", "nmcli", "update-alternatives", "bpftool", "resolvectl"}
 	not system_changes
 }
 
@@ -37,7 +37,7 @@ system_journal_cleared if {
 
 system_changes if {
 	some a in array.concat(input.cmd.args, array.concat([input.cmd.sub], input.cmd.flags))
-	regex.match(`^(add|del|delete|set|up|down|flush|change|replace|append|create|destroy|remove|rollback|import|export|attach|send|receive|scrub|enable|disable|allow|deny|reject|reset|reload|on|off|connect|disconnect|modify|insert|-[ADFIPXNRZew]|-[rei]|--(append|delete|flush|insert|policy|write|system|load|add-.*|remove-.*|set-.*|reload|permanent|systohc|hctosys|install|config|auto|all|remove)|.+=.+|/.*|[0-9].*)$`, a)
+	regex.match(`^(add|del|delete|set|up|down|flush|change|replace|append|create|destroy|remove|rollback|import|export|attach|send|receive|scrub|enable|disable|allow|deny|reject|reset|reload|on|off|connect|disconnect|modify|insert|promisc|hw|netmask|-[ADFIPXNRZew]|-[rei]|--(append|delete|flush|insert|policy|write|system|load|add-.*|remove-.*|set-.*|reload|permanent|systohc|hctosys|install|config|auto|all|remove)|.+=.+|/.*|[0-9].*)$`, a)
 }
 
 system_changes if {
@@ -48,6 +48,34 @@ system_changes if {
 system_changes if {
 	input.cmd.program == "crontab"
 	input.cmd.fed_by != ""
+}
+
+system_changes if {
+	input.cmd.program == "hwclock"
+	flag({"--set", "-s", "--hctosys", "-w", "--systohc"})
+}
+
+# METADATA
+# title: Clock or name of the machine set
+# custom:
+#   id: system.configure-clock
+#   tier: L3
+#   reason: it sets the clock or the name of this machine
+#   remedy: leave the machine's settings to its administrator
+hit contains rego.metadata.rule().custom if {
+	input.cmd.program in {"date", "hostname"}
+	system_sets
+}
+
+system_sets if {
+	input.cmd.program == "date"
+	flag({"-s", "--set"})
+}
+
+system_sets if {
+	input.cmd.program == "hostname"
+	count(input.cmd.argv) == 2
+	not startswith(input.cmd.argv[1], "-")
 }
 
 # METADATA

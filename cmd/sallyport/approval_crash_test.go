@@ -69,28 +69,19 @@ func TestKilledWhilePendingAndApproved(t *testing.T) {
 	assert.Equal(t, "once\n", w.content("log.txt"))
 }
 
-// The approval is used and the run has not begun: it waits for its turn at the
-// workspace's tests.
+// The approval is used and the run has not begun: it waits for the one slot, which
+// another command has.
 func TestKilledBetweenUseAndRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write("go.mod", "module example.test/m\n\ngo 1.21\n")
-	w.write("m_test.go", `package m
-import ("os"; "testing"; "time")
-func TestSlow(t *testing.T) { time.Sleep(2 * time.Minute) }
-func TestWrite(t *testing.T) {
-	f, err := os.OpenFile("log.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil { t.Fatal(err) }
-	defer f.Close()
-	f.WriteString("once\n")
-}
-`)
-	const args = `{"test_pattern":"TestWrite","write":true}`
-	id := asked(t, w.once("run_tests", args))
+	require.NoError(t, os.MkdirAll(filepath.Join(w.dir, "config", "policy"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "config", "policy", "lists.yaml"), []byte("sallyport:\n  limits: {slots: 1}\n"), 0o644))
+	const args = `{"command":"echo once >>log.txt","write":true}`
+	id := asked(t, w.once("run_command", args))
 	out, err := w.run("approvals", "approve", id)
 	require.NoError(t, err, out)
 	slow, c := w.connect(), w.connect()
-	slow.send(call(1, "run_tests", `{"test_pattern":"TestSlow"}`))
+	slow.send(call(1, "run_command", `{"command":"python3 -c 'import time; time.sleep(62)'"}`))
 	intents := func() int {
 		n := 0
 		for _, r := range w.records() {
@@ -100,12 +91,14 @@ func TestWrite(t *testing.T) {
 		}
 		return n
 	}
-	waitFor(t, "the slow tests run", func() bool { return intents() == 1 })
-	c.send(call(1, "run_tests", args))
+	waitFor(t, "the slow command runs", func() bool { return intents() == 1 })
+	time.Sleep(200 * time.Millisecond) // it has its slot
+	c.send(call(1, "run_command", args))
 	waitFor(t, "the approval is used", func() bool { return intents() == 2 && w.stateOf(id) == approval.StateUsed })
 	w.kill()
 	assert.Contains(t, c.recv(), "whether it took effect", "the agent is told that nobody knows")
-	w.unknownThenOnce(t, "run_tests", args, id)
+	assert.Empty(t, w.content("log.txt"), "it had not begun")
+	w.unknownThenOnce(t, "run_command", args, id)
 }
 
 // The run has begun and its outcome is not recorded.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -291,7 +292,7 @@ func (a *blamed) print(out io.Writer) {
 		if a.Person != "" {
 			by = ", approved by " + approval.Visible(a.Person)
 		}
-		fmt.Fprintf(out, "  decision  %s %s%s %s\n", a.Tier, a.Verdict, by, say.dim(strings.Join(a.Rules, " ")))
+		fmt.Fprintf(out, "  decision  %s %s%s %s\n", a.Tier, a.Verdict, by, say.dim(strings.Join(slices.Compact(slices.Sorted(slices.Values(a.Rules))), " ")))
 	}
 	fmt.Fprintf(out, "  evidence  %s: %s\n", a.Evidence, a.Why)
 }

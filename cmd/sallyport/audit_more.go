@@ -74,7 +74,7 @@ func moreLogRoutes(m *http.ServeMux, log *audit.Reader) {
 func liveLogRoutes(m *http.ServeMux, log *audit.Log) {
 	m.HandleFunc("GET /v1/audit/tail", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		e, out := json.NewEncoder(w), http.NewResponseController(w)
+		e, out := plainJSON(w), http.NewResponseController(w)
 		from, _ := strconv.ParseUint(r.URL.Query().Get("from"), 10, 64)
 		_ = log.Tail(r.Context(), audit.Seq(from), func(rec audit.Record) bool { return e.Encode(rec) == nil && out.Flush() == nil })
 	})

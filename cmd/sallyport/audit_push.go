@@ -93,3 +93,15 @@ func printPush(out io.Writer, all []push.Status) {
 		fmt.Fprintln(out)
 	}
 }
+
+// anchorProblems tells that checkpoints do not get out.
+func anchorProblems(log *audit.Log) []sandbox.Problem {
+	since, err := log.Anchoring()
+	if err == nil {
+		return nil
+	}
+	return []sandbox.Problem{{
+		What:   fmt.Sprintf("the audit log is not anchored since %s: %v", since.Format(time.RFC3339), err),
+		Remedy: "mend the anchor or audit.anchors in the configuration; until then a rollback of what came since cannot be seen",
+	}}
+}

@@ -71,7 +71,7 @@ func freePort(t *testing.T) int {
 
 // desk is a daemon with three chats, one of them an escalation, and its page at
 // http.listen.
-func serveChats(t *testing.T, plain, slack, feishu *chat) (*house, *wire) {
+func serveChats(t *testing.T, plain, slack, feishu *chat, prepare ...func(*house)) (*house, *wire) {
 	t.Helper()
 	h := emptyHouse(t)
 	secret := filepath.Join(h.dir, "secret")
@@ -84,6 +84,9 @@ webhooks:
   - {name: oncall, url: %[3]q, format: slack, secret_file: %[5]q, after: 3s, people: {U1: ann}}
   - {name: lark, url: %[4]q, format: feishu, secret_file: %[5]q, after: 3s}
 `, port, plain.URL, slack.URL, feishu.URL, secret))
+	for _, p := range prepare {
+		p(h)
+	}
 	h.serve("serve")
 	w := &world{t: t, dir: h.dir, state: filepath.Join(h.dir, "state"), work: h.workspace}
 	return h, w.over(w.command("mcp", "--workspace", h.workspace))
@@ -134,22 +137,13 @@ func TestChatsAndEscalation(t *testing.T) {
 	assert.Contains(t, still, "Approve once")
 	assert.NotContains(t, lark, "Approve once", "its bot takes no answers")
 
-	body, err := json.Marshal(webhook.Answer{Request: told.Request.ID, Action: "approve", Person: "ann@example.com", Shown: told.Answer.Shown})
-	require.NoError(t, err)
-	now := time.Now()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", told.Answer.URL, strings.NewReader(string(body)))
-	require.NoError(t, err)
-	r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
-	r.Header.Set(webhook.HeaderSignature, webhook.SignAnswer([]byte(chatSecret), now, body))
-	resp, err := h.client.Do(r)
-	require.NoError(t, err)
-	resp.Body.Close()
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, http.StatusOK, h.answerChat(told.Answer.URL,
+		webhook.Answer{Request: told.Request.ID, Action: "approve", Person: "ann@example.com", Shown: told.Answer.Shown}))
 	slack.next(t, "is approved")
 	feishu.next(t, "is approved")
 	assert.NotContains(t, write("now.txt"), "pending")
 	assert.FileExists(t, filepath.Join(h.workspace, "now.txt"))
-	_, err = h.sallyport("approvals", "deny", told.Request.ID)
+	_, err := h.sallyport("approvals", "deny", told.Request.ID)
 	assert.Error(t, err, "the first answer stands")
 }
 
@@ -209,4 +203,62 @@ func TestThePageAtHTTPListen(t *testing.T) {
 	assert.Contains(t, page, "is approved")
 	c.send(call(2, "write_file", `{"path":"page.txt","content":"seen on the page\n"}`))
 	assert.NotContains(t, c.recv(), "pending")
+}
+
+// A rule asks for two people: one on the command line and one in a chat are two, one
+// person on both is not.
+func TestTwoPeopleOnTwoChannels(t *testing.T) {
+	t.Parallel()
+	plain := newChat(t, 0)
+	h, c := serveChats(t, plain, newChat(t, 0), newChat(t, 0), func(h *house) {
+		dir := filepath.Join(h.dir, "config", "policy")
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "two.rego"), []byte(`package sallyport.user
+
+# METADATA
+# title: Releases
+# custom:
+#   id: user.release
+#   tier: L2
+#   obligations: {approvers: 2}
+#   reason: it makes a release
+#   remedy: ask two people
+hit contains rego.metadata.rule().custom if {
+	some f in input.files
+	f.path == "RELEASE"
+}
+`), 0o644))
+	})
+	release := call(1, "write_file", `{"path":"RELEASE","content":"1.4\n"}`)
+	c.send(release)
+	require.Contains(t, c.recv(), "user.release")
+	id := h.request("RELEASE")
+	_, err := h.sallyport("approvals", "approve", id)
+	require.NoError(t, err)
+	assert.Equal(t, id, h.request("RELEASE"), "one is not enough")
+	_, err = h.sallyport("approvals", "approve", id)
+	require.Error(t, err, "one person twice is one person")
+
+	var told struct{ Answer struct{ URL, Shown string } }
+	require.NoError(t, json.Unmarshal([]byte(plain.next(t, "RELEASE")), &told))
+	require.Equal(t, http.StatusOK, h.answerChat(told.Answer.URL, webhook.Answer{Request: id, Action: "approve", Person: "ann@example.com", Shown: told.Answer.Shown}))
+	c.send(strings.Replace(release, `"id":1`, `"id":2`, 1))
+	assert.NotContains(t, c.recv(), "pending")
+	assert.FileExists(t, filepath.Join(h.workspace, "RELEASE"))
+}
+
+// answerChat posts a signed answer, as the other system does, and gives the status.
+func (h *house) answerChat(address string, a webhook.Answer) int {
+	h.t.Helper()
+	body, err := json.Marshal(a)
+	require.NoError(h.t, err)
+	now := time.Now()
+	r, err := http.NewRequestWithContext(h.t.Context(), "POST", address, strings.NewReader(string(body)))
+	require.NoError(h.t, err)
+	r.Header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()))
+	r.Header.Set(webhook.HeaderSignature, webhook.SignAnswer([]byte(chatSecret), now, body))
+	resp, err := h.client.Do(r)
+	require.NoError(h.t, err)
+	resp.Body.Close()
+	return resp.StatusCode
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -31,6 +32,7 @@ func (d *daemon) control() http.Handler {
 	m.HandleFunc("POST /v1/hook", d.postHook)
 	m.HandleFunc("POST /v1/console/link", d.page.postLink)
 	deskRoutes(m, d.desk, d.personOf)
+	m.HandleFunc("GET /v1/events", d.getEvents)
 	presetRoutes(m, d.place, d.presets, d.desk, d.log, d.personOf)
 	logRoutes(m, &d.log.Reader, d.keptAnchors)
 	liveLogRoutes(m, d.log)
@@ -109,6 +111,28 @@ func deskRoutes(m *http.ServeMux, desk *approval.Desk, personOf func(*http.Reque
 	})
 }
 
+// getEvents streams the desk's events, one JSON document a line, until the caller
+// leaves, falls behind, or the daemon stops.
+func (d *daemon) getEvents(w http.ResponseWriter, r *http.Request) {
+	events, cancel := d.desk.Subscribe()
+	defer cancel()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	for e := json.NewEncoder(w); flush.Flush() == nil; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-d.ending:
+			return
+		case one, ok := <-events:
+			if !ok || e.Encode(one) != nil {
+				return
+			}
+		}
+	}
+}
+
 // verdictIn is a person's decision.
 type verdictIn struct {
 	Session bool   `json:"session"` // also for the rest of the session
@@ -125,7 +149,7 @@ func logRoutes(m *http.ServeMux, log *audit.Reader, anchors func(context.Context
 			return
 		}
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		e := json.NewEncoder(w)
+		e := plainJSON(w)
 		if err := log.Select(r.Context(), f, func(rec audit.Record) bool { return e.Encode(rec) == nil }); err != nil {
 			_ = e.Encode(problem{Error: err.Error()})
 		}
@@ -215,7 +239,7 @@ func (d *daemon) getDoctor(w http.ResponseWriter, r *http.Request) {
 		bad = d.judges.base.engine.LastError()
 	}
 	c := examine(r.Context(), d.runner, bad)
-	c.Problems = append(c.Problems, pushProblems(d.pusher.Status())...)
+	c.Problems = append(c.Problems, append(pushProblems(d.pusher.Status()), anchorProblems(d.log)...)...)
 	answer(w, c, nil)
 }
 
@@ -249,12 +273,23 @@ func answer(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(code)
 		v = problem{Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v)
+	_ = plainJSON(w).Encode(v)
+}
+
+// plainJSON writes <, > and & as they are: what commands show is the text that was
+// recorded.
+func plainJSON(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // read decodes a request's one JSON document; it answers a bad one itself.
-func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+func read(w http.ResponseWriter, r *http.Request, v any) bool { return readUpTo(w, r, v, 1<<20) }
+
+// readUpTo is read for a document of at most so many bytes.
+func readUpTo(w http.ResponseWriter, r *http.Request, v any, most int64) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		w.WriteHeader(http.StatusBadRequest)

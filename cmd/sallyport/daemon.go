@@ -66,6 +66,8 @@ type daemon struct {
 	busy sync.WaitGroup
 	stop context.CancelCauseFunc
 
+	ending <-chan struct{} // closed when serve ends
+
 	loading sync.WaitGroup // of the policy
 }
 
@@ -225,6 +227,7 @@ func (d *daemon) close() {
 func (d *daemon) serve(ctx context.Context, idle time.Duration, ready func()) error {
 	ctx, d.stop = context.WithCancelCause(ctx)
 	defer d.stop(nil)
+	d.ending = ctx.Done()
 	agents, err := listen(d.place.agentSock())
 	if err != nil {
 		return err

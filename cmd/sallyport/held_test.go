@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,5 +151,40 @@ func TestIdenticalCallsLandOnce(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(w.work, "made.txt"))
 	require.NoError(t, err)
 	assert.Equal(t, "once\n", string(b))
-	t.Log(fmt.Sprintf("%d landed, %d were told, %d asked anew", landed, told, other))
+	t.Logf("%d landed, %d were told, %d asked anew", landed, told, other)
+}
+
+// TestHeldChangesKeepNoSecret: what a command printed before its changes wait
+// lies on disk, over a restart, without the secrets in it.
+func TestHeldChangesKeepNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := "ghp_" + strings.Repeat("a1B2", 9)
+	w.write("names.txt", ".github/workflows/ci.yml")
+	w.write("run.py", `import pathlib
+print("ghp_" + "a1B2" * 9)
+p = pathlib.Path(open("names.txt").read())
+p.parent.mkdir(parents=True)
+p.write_text("on: push")
+`)
+	c := w.connect()
+	c.send(call(1, "run_command", ci))
+	require.Contains(t, c.recv(), "L2")
+	w.approvePending()
+	c.send(call(2, "run_command", ci))
+	require.Regexp(t, `pending: approval .* needed \(L3\)`, c.recv())
+	notes, err := filepath.Glob(filepath.Join(w.state, "tx", "*", "note"))
+	require.NoError(t, err)
+	require.Len(t, notes, 1)
+	note, err := os.ReadFile(notes[0])
+	require.NoError(t, err)
+	var kept struct {
+		Result struct {
+			Stdout struct{ Data []byte }
+		}
+	}
+	require.NoError(t, json.Unmarshal(note, &kept))
+	assert.NotEmpty(t, kept.Result.Stdout.Data)
+	assert.NotContains(t, string(kept.Result.Stdout.Data), secret)
+	assert.NotContains(t, string(note), secret)
 }

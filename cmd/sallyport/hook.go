@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hookEvent is as much of Claude Code's PreToolUse event as the hook reads.
+// hookEvent is as much of Claude Code's PreToolUse and PostToolUse events as the
+// hook reads.
 // https://code.claude.com/docs/en/hooks
 type hookEvent struct {
 	Event          string          `json:"hook_event_name"`
@@ -23,6 +24,8 @@ type hookEvent struct {
 	PermissionMode string          `json:"permission_mode"`
 	Tool           string          `json:"tool_name"`
 	Input          json.RawMessage `json:"tool_input"`
+	UseID          string          `json:"tool_use_id"`
+	Response       json.RawMessage `json:"tool_response"` // PostToolUse: what the tool gave
 }
 
 // hookAnswer is what Claude Code reads on the hook's stdout.
@@ -42,10 +45,12 @@ func newHook() *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
 		Use:   "hook",
-		Short: "Judge a host's own tool call (Claude Code's PreToolUse hook)",
+		Short: "Judge a host's own tool call (Claude Code's PreToolUse and PostToolUse hooks)",
 		Long: `Read one PreToolUse event of Claude Code on stdin and answer it on stdout: allow, ask or deny,
 by the same policy, desk and log as sallyport's own tools. ` + "`sallyport install claude --hook`" + ` sets
 it up for the host's own Bash, Edit, Write, NotebookEdit, Read, Glob and Grep.
+
+A PostToolUse event is recorded as the call's outcome: size and digest of what the tool gave.
 
 Reading inside the workspace is allowed. What changes code is asked at the host. L3 waits at
 sallyport's desk: the call is denied with an approval id and runs when it is repeated after
@@ -79,8 +84,8 @@ func hook(cmd *cobra.Command, agent string) error {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("read the event: %w (stdin must be a PreToolUse event of Claude Code)", err)
 	}
-	if e.Event != "PreToolUse" || e.Tool == "" {
-		return fmt.Errorf("the event is %q, not a PreToolUse with a tool", e.Event)
+	if e.Event != "PreToolUse" && e.Event != "PostToolUse" || e.Tool == "" {
+		return fmt.Errorf("the event is %q, not a PreToolUse or PostToolUse with a tool", e.Event)
 	}
 	if strings.HasPrefix(e.Tool, "mcp__") { // an MCP server's: ours judges its own calls
 		return nil
@@ -98,7 +103,8 @@ func hook(cmd *cobra.Command, agent string) error {
 		return err
 	}
 	out, err := askHook(cmd.Context(), p, hookIn{
-		Agent: agent, Session: "cc-" + e.SessionID, Workspace: root, Tool: e.Tool, Input: e.Input,
+		Agent: agent, Session: "cc-" + e.SessionID, Workspace: root, Tool: e.Tool, Input: e.Input, Key: e.UseID,
+		Ended: e.Event == "PostToolUse", Response: e.Response,
 		Attended: e.PermissionMode == "default" || e.PermissionMode == "acceptEdits" || e.PermissionMode == "plan",
 	})
 	if err != nil {

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"sallyport/audit"
 	"sallyport/mcpserver"
 	"sallyport/policy"
 	"sallyport/policy/approval"
+	"sallyport/policy/limits"
 )
 
 // A host's own tools run outside of any cell, so a hook can judge what a call
@@ -29,6 +31,12 @@ type hookIn struct {
 	Input     json.RawMessage `json:"input"`
 	// Attended says that a person sits at the host and sees its questions.
 	Attended bool `json:"attended"`
+	// Key is the host's id of the call, by which its outcome is found.
+	Key string `json:"key"`
+	// Ended says that the host has run it, with this Response; there is nothing to
+	// judge any more.
+	Ended    bool            `json:"ended"`
+	Response json.RawMessage `json:"response"`
 }
 
 // hookOut is the answer. Decision is "allow", "ask" (the host asks its person),
@@ -95,7 +103,7 @@ func inFolder(in hostInput, rel func(string) string, args map[string]any) map[st
 
 func (d *daemon) postHook(w http.ResponseWriter, r *http.Request) {
 	var in hookIn
-	if !read(w, r, &in) {
+	if !readUpTo(w, r, &in, 2*maxEvent) { // a byte of the event takes two at most here
 		return
 	}
 	out, err := d.hook(r.Context(), in, personOf(r).Name)
@@ -111,7 +119,10 @@ func (d *daemon) hook(ctx context.Context, in hookIn, user string) (hookOut, err
 	who := policy.Agent{Name: name(in.Agent), User: user, Client: "hook", Session: name(in.Session), MaxTier: policy.L3}
 	rec := audit.Record{
 		Kind: audit.KindEvent, Call: newID(), Session: who.Session, Agent: who.Name, User: user, Client: who.Client, Workspace: root,
-		Tool: "host:" + name(in.Tool), Args: in.Input, Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client"},
+		Tool: "host:" + name(in.Tool), Args: in.Input, Key: shortKey(in.Key), Sources: map[string]string{"user": "peercred", "agent": "client", "session": "client"},
+	}
+	if in.Ended {
+		return hookOut{}, d.hookEnded(ctx, in, rec)
 	}
 	out, err := d.judgeHook(ctx, in, root, who, &rec)
 	if err != nil {
@@ -129,10 +140,47 @@ func (d *daemon) hook(ctx context.Context, in hookIn, user string) (hookOut, err
 	return out, nil
 }
 
+// hookEnded records what a host's own tool gave: its size and its keyed digest, for
+// the text itself may be as long as a file.
+func (d *daemon) hookEnded(ctx context.Context, in hookIn, rec audit.Record) error {
+	rec.Event = "hook.outcome"
+	rec.Detail = asJSON(map[string]any{"bytes": len(in.Response), "digest": d.log.Digest(in.Response)})
+	if _, err := d.log.Append(context.WithoutCancel(ctx), rec); err != nil {
+		return fmt.Errorf("record the outcome: %w", err)
+	}
+	return nil
+}
+
+// shortKey is a host's id of a call, if it is one that a record keeps.
+func shortKey(key string) string {
+	if len(key) > 128 {
+		return ""
+	}
+	return key
+}
+
+// limitHook holds a host's own tools to the rates and budgets of ours. Loops are
+// not looked for: what the host changed in between is not seen.
+func (d *daemon) limitHook(ctx context.Context, rec *audit.Record) (hookOut, bool, error) {
+	if err := d.judges.ready(ctx); err != nil {
+		return hookOut{}, false, err
+	}
+	ok, v := d.limits.Admit(time.Now(), limits.Key{Agent: rec.Agent, Session: rec.Session, Tool: rec.Tool}, rec.Call)
+	if ok {
+		return hookOut{}, false, nil
+	}
+	rule := v.Rule()
+	rec.Tier, rec.Verdict, rec.Rules = rule.Tier.String(), rule.Verdict.String(), []string{rule.ID}
+	return hookOut{Decision: "deny", Tier: rule.Tier, Reason: "sallyport: " + v.Reason + "; " + v.Remedy}, true, nil
+}
+
 // judgeHook settles what the host is told, and fills in the record.
 func (d *daemon) judgeHook(ctx context.Context, in hookIn, root string, who policy.Agent, rec *audit.Record) (hookOut, error) {
 	if on, why := d.desk.Frozen(who.Name); on {
 		return hookOut{Decision: "deny", Reason: strings.TrimSpace("a person has stopped this agent's calls (`sallyport lift` lifts it) " + why)}, nil
+	}
+	if out, stop, err := d.limitHook(ctx, rec); stop || err != nil {
+		return out, err
 	}
 	known, ok := hostCalls[in.Tool]
 	if !ok {

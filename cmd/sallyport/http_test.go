@@ -105,10 +105,14 @@ func (l *lockedBuffer) String() string {
 // sallyport runs a command of the program and returns what it prints.
 func (h *house) sallyport(args ...string) (string, error) {
 	h.t.Helper()
+	out, err := h.command(args...).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (h *house) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(binaries, "sallyport"), args...)
 	cmd.Env, cmd.Dir = h.env, h.workspace
-	out, err := cmd.Output()
-	return strings.TrimSpace(string(out)), err
+	return cmd
 }
 
 func (h *house) token(args ...string) (string, string) {
@@ -271,4 +275,33 @@ func TestHTTPMetricsAndResources(t *testing.T) {
 	assert.Contains(t, body, "read_file")
 	_, body, _ = h.post(token, session, `{"jsonrpc":"2.0","id":6,"method":"resources/read","params":{"uri":"sallyport://policy"}}`)
 	assert.Contains(t, body, "remedy")
+}
+
+func TestHTTPTokenEndsAndStaysInItsWorkspace(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	short, _ := h.token("--agent", "short", "--max-tier", "L1", "--ttl", "4s")
+	other := filepath.Join(h.dir, "other")
+	require.NoError(t, os.Mkdir(other, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "b.txt"), []byte("of the other workspace\n"), 0o644))
+	foreign, _ := h.token("--agent", "foreign", "--max-tier", "L1", "--workspace", other)
+
+	_, body, header := h.post(short, "", initialize)
+	session := header.Get("Mcp-Session-Id")
+	require.NotEmpty(t, session, body)
+	waitFor(t, "the token has expired", func() bool {
+		code, _, _ := h.post(short, session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		return code == 401
+	})
+
+	_, _, header = h.post(foreign, "", initialize)
+	there := header.Get("Mcp-Session-Id")
+	assert.Contains(t, h.call(foreign, there, "read_file", `{"path":"b.txt"}`), "of the other workspace")
+	for _, path := range []string{filepath.Join(h.workspace, "a.txt"), "../work/a.txt", "/proc/self/root" + h.workspace + "/a.txt"} {
+		got := h.call(foreign, there, "read_file", fmt.Sprintf(`{"path":%q}`, path))
+		assert.Contains(t, got, `"isError":true`, path)
+		assert.NotContains(t, got, "hello over http", path)
+	}
+	code, _, _ := h.post(foreign, session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	assert.Equal(t, 404, code, "another token's session")
 }

@@ -96,12 +96,15 @@ func claudeFiles(self string, o installOptions) ([]edit, error) {
 		all = append(all, jsonList(".claude/settings.json", []string{"permissions", "deny"}, anys(hostTools[:])...))
 	}
 	if o.hook {
-		all = append(all, jsonList(".claude/settings.json", []string{"hooks", "PreToolUse"}, claudeHook(self)))
+		for _, event := range []string{"PreToolUse", "PostToolUse"} {
+			all = append(all, jsonList(".claude/settings.json", []string{"hooks", event}, claudeHook(self)))
+		}
 	}
 	return all, nil
 }
 
-// claudeHook makes Claude Code ask `sallyport hook` before each of its own tools.
+// claudeHook makes Claude Code ask `sallyport hook` before each of its own tools and
+// tell it of the outcome.
 // Only exit code 2 blocks a call: `|| exit 2` blocks it too when this program has
 // moved. The time-out is in seconds.
 func claudeHook(self string) any {

@@ -204,10 +204,6 @@ workspace too, unless they have their own.`,
 			if (forget || all) && len(args) > 0 || forget && all {
 				return &exit{exitUsage, errors.New("give a preset, --forget or --all")}
 			}
-			root, err := workspace(dir)
-			if err != nil {
-				return err
-			}
 			b, err := openBackend(cmd, needDesk)
 			if err != nil {
 				return err
@@ -216,30 +212,41 @@ workspace too, unless they have their own.`,
 			if all {
 				return listPresets(cmd, b)
 			}
-			var out presetOf
-			if len(args) > 0 || forget {
-				in := presetIn{Workspace: root}
-				if !forget {
-					in.Preset = args[0]
-				}
-				err = b.do(cmd.Context(), http.MethodPost, "/v1/presets", in, &out)
-			} else {
-				err = b.do(cmd.Context(), http.MethodGet, "/v1/presets"+query("workspace", root), nil, &out)
-			}
+			root, err := workspace(dir)
 			if err != nil {
 				return err
 			}
-			if wantsJSON(cmd) {
-				return printJSON(cmd.OutOrStdout(), out)
+			in := presetIn{Workspace: root}
+			if len(args) > 0 {
+				in.Preset = args[0]
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), out)
-			return nil
+			return onePreset(cmd, b, in, forget || len(args) > 0)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "workspace", "", "workspace (default: the current folder)")
 	cmd.Flags().BoolVar(&all, "all", false, "list every workspace that has a preset of its own")
 	cmd.Flags().BoolVar(&forget, "forget", false, "take the choice back: the preset of config.yaml holds again")
 	return cmd
+}
+
+// onePreset shows the preset of a workspace, after it was chosen where that is
+// asked.
+func onePreset(cmd *cobra.Command, b *backend, in presetIn, choose bool) error {
+	var out presetOf
+	var err error
+	if choose {
+		err = b.do(cmd.Context(), http.MethodPost, "/v1/presets", in, &out)
+	} else {
+		err = b.do(cmd.Context(), http.MethodGet, "/v1/presets"+query("workspace", in.Workspace), nil, &out)
+	}
+	if err != nil {
+		return err
+	}
+	if wantsJSON(cmd) {
+		return printJSON(cmd.OutOrStdout(), out)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), out)
+	return nil
 }
 
 func listPresets(cmd *cobra.Command, b *backend) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"sallyport/audit"
 	"sallyport/policy"
+	"sallyport/policy/approval"
 	"sallyport/policy/rego"
 )
 
@@ -22,6 +24,7 @@ import (
 type rejudged struct {
 	Seq    audit.Seq `json:"seq"`
 	Call   string    `json:"call"`
+	Agent  string    `json:"agent"`
 	Tool   string    `json:"tool"`
 	Change string    `json:"change"` // "same", "loosened", "tightened", "indeterminate"
 	Before string    `json:"before"`
@@ -46,11 +49,29 @@ func rejudge(cmd *cobra.Command, steps []audit.Step, dir, failOn string) error {
 		for _, r := range list {
 			fmt.Fprintf(cmd.OutOrStdout(), "%6d  %-13s  %-14s %s → %s  %s\n", r.Seq, r.Change, r.Tool, r.Before, r.After, strings.Join(r.Rules, " "))
 		}
+		summarize(cmd.OutOrStdout(), list)
 	}
 	if err == nil && failed {
 		err = &exit{exitFailed, nil}
 	}
 	return err
+}
+
+// summarize counts the calls by what became of them, and those that are not the
+// same also by agent, tool and the rules that decide now.
+func summarize(out io.Writer, list []rejudged) {
+	changes, who := map[string]int{}, map[string]int{}
+	for _, r := range list {
+		changes[r.Change]++
+		if r.Change != "same" {
+			rules := slices.Compact(slices.Sorted(slices.Values(r.Rules)))
+			who[fmt.Sprintf("%-13s  %s  %s  %s", r.Change, approval.Visible(r.Agent), r.Tool, strings.Join(rules, " "))]++
+		}
+	}
+	fmt.Fprintf(out, "%d same, %d loosened, %d tightened, %d indeterminate\n", changes["same"], changes["loosened"], changes["tightened"], changes["indeterminate"])
+	for _, k := range sortedKeys(who) {
+		fmt.Fprintf(out, "%6d  %s\n", who[k], k)
+	}
 }
 
 // all judges the recorded calls of a session on every processor, and lists them in
@@ -75,7 +96,7 @@ func (j *judge) all(ctx context.Context, steps []audit.Step) []rejudged {
 
 // again judges one recorded call.
 func (j *judge) again(ctx context.Context, r audit.Record) rejudged {
-	out := rejudged{Seq: r.Seq, Call: r.Call, Tool: r.Tool, Change: "indeterminate", Before: r.Tier + " " + r.Verdict}
+	out := rejudged{Seq: r.Seq, Call: r.Call, Agent: r.Agent, Tool: r.Tool, Change: "indeterminate", Before: r.Tier + " " + r.Verdict}
 	c, facts, ok := recorded(r)
 	if !ok {
 		return out

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -22,7 +24,7 @@ func approvalsWatch() *cobra.Command {
 			defer b.close()
 			desk := remoteDesk{b}
 			return terminal.Run(cmd.Context(), terminal.Options{
-				Source: desk, Decider: desk, Suggest: desk.Suggest, Name: self().user, Input: cmd.InOrStdin(), Output: cmd.OutOrStdout(),
+				Source: desk, Decider: desk, Suggest: desk.Suggest, Changed: desk.changed(cmd.Context()), Name: self().user, Input: cmd.InOrStdin(), Output: cmd.OutOrStdout(),
 			})
 		},
 	}
@@ -47,6 +49,31 @@ func (d remoteDesk) Approve(ctx context.Context, id string, o approval.ApproveOp
 
 func (d remoteDesk) Deny(ctx context.Context, id, advice, shown string) (r approval.Request, err error) {
 	return r, d.b.do(ctx, http.MethodPost, "/v1/approvals/"+id+"/deny", verdictIn{Note: advice, Shown: shown}, &r)
+}
+
+// changed says whenever something at the desk changed, until ctx ends. Where there
+// is no stream of events it stays silent.
+func (d remoteDesk) changed(ctx context.Context) <-chan struct{} {
+	out := make(chan struct{}, 1)
+	go func() {
+		events, err := d.b.stream(ctx, http.MethodGet, "/v1/events", nil)
+		if err != nil {
+			return
+		}
+		defer events.Close()
+		for in := bufio.NewReader(events); ; {
+			if _, err := in.ReadSlice('\n'); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				return
+			} else if err != nil {
+				continue // the rest of a long line
+			}
+			select {
+			case out <- struct{}{}:
+			default: // it is about to look anyway
+			}
+		}
+	}()
+	return out
 }
 
 func (d remoteDesk) Suggest(ctx context.Context) ([]approval.Suggestion, error) {

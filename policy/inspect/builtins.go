@@ -176,6 +176,12 @@ func (w *walker) eval(c *call, args []word) {
 	if len(args) > 0 && args[0].s == "--" {
 		args = args[1:]
 	}
+	if len(args) == 1 && args[0].opaque {
+		if m := initText.FindStringSubmatch(args[0].s); m != nil && !w.redefined(strings.Fields(m[1])[0]) {
+			w.sc.taint()
+			return
+		}
+	}
 	parts := make([]string, len(args))
 	for i, a := range args {
 		if a.opaque {

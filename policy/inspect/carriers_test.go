@@ -174,6 +174,8 @@ func TestCarriersTouch(t *testing.T) {
 		`node -e 'fs.readFileSync("/etc/shadow")'`:                "read /etc/shadow",
 		`ruby -e 'IO.read(ENV["HOME"]+"/.netrc")'`:                "read /home/agent/.netrc",
 		`julia -e 'read("/etc/shadow")'`:                          "read /etc/shadow",
+		`python3 -c "(Path.home()/'.ssh'/'id_rsa').read_text()"`:  "read /home/agent/id_rsa",
+		`rename s/a/b/ f g`:                                       "write f, write g",
 		`mytool /etc/shadow`:                                      "read /etc/shadow",
 		`mytool --in=/etc/shadow`:                                 "read /etc/shadow",
 		`mytool -F/etc/shadow`:                                    "read /etc/shadow",
@@ -431,6 +433,9 @@ func TestNet(t *testing.T) {
 		`curl "https://$HOST/x"`:                 {Port: 443},
 		`pip install -i https://a.example/s x`:   {Host: "a.example", Port: 443},
 		`python3 -c "import urllib.request as u; u.urlopen('https://a.example/')"`: {Host: "a.example", Port: 443},
+		`perl -MIO::Socket -e 'IO::Socket::INET->new("a.example:80")'`:             {Host: "a.example", Port: 80},
+		`fping -g a.example`:       {Host: "a.example", Port: 0},
+		`finger u@a.example`:       {Host: "a.example", Port: 0},
 		`dig @8.8.8.8 x.a.example`: {Host: "x.a.example", Port: 53},
 	} {
 		assert.Contains(t, look(t, nil, text).Net, want, text)

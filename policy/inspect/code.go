@@ -75,7 +75,7 @@ var codeRules = []codeRule{
 	rule("code.remove", "high", doesRemove, `\b(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync)|(?:rimraf|rimrafSync|del|fse\.remove|removeSync|emptyDirSync)(?:\.sync)?|FileUtils\.(?:rm_rf|rm_r|rm|remove_dir|remove_entry\w*)|File\.(?:delete|unlink)|Dir\.(?:rmdir|delete|unlink)|rmtree|remove_tree|unlink|os\.remove)\b\s*\(?`),
 	rule("code.remove", "high", doesRemove, `\((?:delete-file|delete-directory|delete-directory-recursively)\s+`),
 	rule("code.write", "low", doesWrite, `\b(?:(?:fs|fsp|promises)['"]?\)?\.(?:promises\.)?(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|chmod|chmodSync|truncate\w*|copyFile\w*|rename\w*|symlink\w*)|File\.(?:write|chmod)|IO\.write|file_put_contents|os\.(?:chmod|chown|rename|replace|symlink|truncate)|shutil\.(?:move|copy\w*|chown)|FileUtils\.(?:mv|cp|chmod\w*|ln_s|chown\w*))\b\s*\(?`),
-	rule("code.net", "medium", doesNet, `\b(?:urllib\.request\.\w+|urllib2?\.urlopen|urlopen|urlretrieve|requests\.(?:get|post|put|delete|request|Session)|httpx\.\w+|aiohttp\.\w+|http\.client\.\w+|socket\.(?:socket|create_connection)|\.connect|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|https?\.(?:get|request)|fetch|axios(?:\.\w+)?|net\.(?:connect|createConnection|Socket)|dgram\.createSocket|dns\.(?:lookup|resolve\w*)|Net::HTTP\S*|URI\.open|TCPSocket\.(?:new|open)|IO::Socket\S*|LWP::\S+|fsockopen|curl_exec|curl_init)\s*\(?`),
+	rule("code.net", "medium", doesNet, `\b(?:urllib\.request\.\w+|urllib2?\.urlopen|urlopen|urlretrieve|requests\.(?:get|post|put|delete|request|Session)|httpx\.\w+|aiohttp\.\w+|http\.client\.\w+|socket\.(?:socket|create_connection)|\.connect|smtplib\.\w+|ftplib\.\w+|paramiko\.\w+|https?\.(?:get|request)|fetch|axios(?:\.\w+)?|net\.(?:connect|createConnection|Socket)|dgram\.createSocket|dns\.(?:lookup|resolve\w*)|Net::HTTP(?:::\w+|\.\w+)*|URI\.open|TCPSocket\.(?:new|open)|IO::Socket(?:::\w+)*(?:->new)?|LWP::\w+(?:->\w+)?|fsockopen|curl_exec|curl_init)\s*\(?`),
 	rule("code.eval", "medium", doesEval, `\b(?:eval|exec|compile|execfile|__import__|Function|vm\.runIn\w+|instance_eval|class_eval|marshal\.loads|pickle\.loads?|create_function|assert|loadstring)\s*\(`),
 	rule("code.load", "medium", doesEval, `\b(?:ctypes\.(?:CDLL|cdll)\S*|LD_PRELOAD|process\.binding|dlopen)\b`),
 }
@@ -166,6 +166,11 @@ func (w *walker) foreign(c *call, text, file string) (found []policy.Finding) {
 			c.reads(word{s: strings.Replace(m[1], "/.", "~/.", strings.Count(m[1][:2], "/."))})
 		}
 	}
+	if file == "" {
+		for _, m := range secretIn.FindAllStringSubmatch(text, maxItems) {
+			c.reads(word{s: "~/" + m[1]})
+		}
+	}
 	for _, m := range perlOpen.FindAllStringSubmatch(text, 100) {
 		w.perlOpen(c, m[1]+m[2])
 	}
@@ -197,6 +202,7 @@ var (
 	opened    = regexp.MustCompile(`\bopen\s*\(\s*(?:\w+\s*,\s*)?(['"])([^'"\n]+)['"]\s*(?:,\s*(?:mode\s*=\s*)?['"]([^'"]*)['"])?()`)
 	perlOpen  = regexp.MustCompile(`\bopen\s*\(?\s*(?:my\s+)?[\w$]+\s*,\s*['"]\s*([<>+|]*-?\|?)\s*(?:['"]\s*,\s*['"])?([^'"\n]+)['"]`)
 	pathIn    = regexp.MustCompile(`['"]((?:~|/)[^'"\s*?]+)['"]`)
+	secretIn  = regexp.MustCompile(`['"](\.netrc|\.pgpass|\.git-credentials|\.bash_history|id_(?:rsa|dsa|ecdsa|ed25519))['"]`)
 	urls      = regexp.MustCompile(`\b(?:https?|ftp|wss?)://[^\s'"` + "`" + `<>)\\]+`)
 	backticks = regexp.MustCompile("`([^`\n]+)`")
 )

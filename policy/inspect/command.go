@@ -254,6 +254,9 @@ func (w *walker) read(s simple, c *policy.Cmd) *call {
 	name := s.argv[0]
 	cl := &call{w: w, s: s, dir: w.sc.dir()}
 	base, somewhere := literalBase(name)
+	if !somewhere {
+		base, somewhere = w.packageOf(name)
+	}
 	switch r := strangeName(name.s); {
 	case somewhere: // "$(go env GOPATH)/bin/tool": which file is not known, its name is
 	case name.opaque:

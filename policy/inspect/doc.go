@@ -13,11 +13,13 @@
 //	written.go     files the call writes before it runs them
 //	command.go     one simple command -> one policy.Cmd
 //	builtins.go    commands that change the shell (functions.go, assign.go)
+//	located.go     command names that a variable holds by custom or a command looks up
 //	programs.go    the one table of programs: options, operands, what each does
 //	flags.go       reads arguments by that table
 //	follow.go      does what the table says: paths, endpoints, commands inside
 //	wrappers.go    programs that run programs (containers.go, git.go, build.go, envruns.go)
-//	special.go     programs the table cannot describe: find, tar, dd, vim
+//	special.go     programs the table cannot describe: find, tar, dd (operands.go: jq, cmake -E, bwrap, Vim's commands)
+//	unlisted.go    programs the table does not know: what their arguments seem to read and run
 //	script.go      files about to be run, walked like text
 //	taskfiles.go   files that just, task, rake, ninja, tox … run without being told their name
 //	code.go        Python, Node, Perl, Ruby …: their calls (literals.go); textcode.go: sed, awk, SQL
@@ -46,7 +48,9 @@
 // values its variables may have. A loop over literals is walked item by item.
 //
 // Opaque.Reason begins with "runs" when what is not known is itself a command:
-// a text for a shell, code, or a file that the call writes and then runs.
+// a text for a shell, code, or a file that the call writes and then runs. It is
+// "ends processes known only when it runs" for a kill of what the text did not
+// start itself.
 //
 // # Findings
 //

@@ -24,6 +24,14 @@ func FuzzInspect(f *testing.F) {
 	for _, c := range carriers {
 		f.Add(c.wrap("rm -rf /"))
 	}
+	for _, text := range []string{
+		`jq --arg a b .x f; yq -i e .x f; cmake -E env A=1 rm x; bwrap --bind / / sh; capsh -- -c x; 7z a x y`,
+		`vim -es -c ':%!x' -c 'w! f' -c 'call system("x")' -c 'py import os'; awk -v F=x '{print > F}'; sed -i '' p f`,
+		`$MAKE x; $(go env GOPATH)/bin/x; $(which x) y; bin/*/x; eval "$(pyenv init -)"; p=($!); kill "${p[@]}"`,
+		`tool 'run("rm -rf x") {/etc/y}' --in=@/a <<< '!rm x'; python3 -c "open('/a'); rmtree('x')"`,
+	} {
+		f.Add(text)
+	}
 	f.Add(script50)
 	f.Add(strings.Repeat("$(", 3000))
 	f.Add("{1..9}{1..9}{1..9}{1..9}{1..9}{1..9}")

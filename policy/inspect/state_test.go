@@ -185,6 +185,10 @@ var shellState = []string{
 	`read MAKE <<< 'rm -rf'; $MAKE T`,
 	`make() { rm -rf T; }; MAKE=make; $MAKE`,
 	`MAKE=rm bash -c '$MAKE -rf T'`,
+	`pyenv() { echo rm -rf T; }; eval "$(pyenv init -)"`,
+	`eval "$(pyenv init -; echo rm -rf T)"`,
+	`eval "$(pyenv init - $(echo x))" rm -rf T`,
+	"printf 'int main(){return 0;}' > a.c; echo rm -rf T > a; cc a.c -o b; bash a",
 	`echo() { printf 'rm -rf T'; }; $(echo ls)`,
 	`cat() { printf rm; }; $(cat <<< ls) -rf T`,
 	`pwd() { echo 'rm -rf T '; }; $(pwd)/bin/x`,
@@ -258,6 +262,11 @@ func TestUnlistedWrappers(t *testing.T) {
 	} {
 		f := look(t, nil, text)
 		assert.True(t, wipesRoot(f) || alarming(f), "%s %v", text, programsIn(f))
+	}
+	for _, text := range []string{ // a shell with nothing to do is a fact as well
+		`aoss /bin/sh`, `cdist shell -s /bin/sh`, `latex --shell-escape '\write18{/bin/sh}'`, `cpan -e 'exec "/bin/sh"'`, `puppet apply -e "exec { '/bin/sh': }"`, `scanmem <<< 'shell /bin/sh'`,
+	} {
+		assert.Contains(t, programsIn(look(t, nil, text)), "sh", text)
 	}
 	for _, text := range []string{`ghci -e 'rm'`, `mytool "it is (rm)"`, `which rm`, `tldr rm -x`, `type git`, `foo --name rm`, `mytool install x`} {
 		assert.Len(t, look(t, nil, text).Cmds, 1, text)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"path"
 	"regexp"
 	"strings"
 )
@@ -31,6 +32,10 @@ func (c *call) wrapped() {
 			c.reads(word{s: p})
 		}
 		c.fragments(argv[i].s)
+		if shellPath(argv[i].s) {
+			c.runs(argv[i:])
+			return
+		}
 		if i+1 < len(argv) && hazards[c.w.in.program(argv[i].s)] {
 			c.runs(argv[i:])
 			return
@@ -64,6 +69,16 @@ func (c *call) fragments(text string) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\"'`{}()[];|,\n", r) })
 	for _, p := range parts[:min(len(parts), maxItems)] {
 		p = strings.Trim(p, "\\!: \t%")
+		words := strings.Fields(p)
+		for i := 0; i < len(words) && i < 2; i++ { // exec /bin/sh
+			if shellPath(words[i]) {
+				c.inner(c.name).maybeText(strings.Join(words[i:], " "))
+				words = nil
+			}
+		}
+		if words == nil {
+			continue
+		}
 		if absolute(p) && !strings.ContainsAny(p, " \t*?") && len(p) > 2 {
 			c.reads(word{s: p})
 			continue
@@ -110,4 +125,10 @@ func (w *walker) tcl(text string) {
 	for _, m := range tclRuns.FindAllStringSubmatch(text, maxItems) {
 		w.within("exec", true).maybeText(m[1])
 	}
+}
+
+// shellPath reports whether a word is a shell by its whole path.
+func shellPath(s string) bool {
+	dir, base := path.Split(s)
+	return (dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/") && shells[base]
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -107,6 +108,10 @@ func (c *call) leaves() {
 			c.w.in.wrote(c.w.in.abs(c.dir, c.args[1].s), content, false)
 			return
 		}
+	case "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "rustc", "go", "javac":
+		if c.compilesOwn() {
+			return
+		}
 	case "touch", "mkdir", "chmod", "chown", "chgrp", "git", "sed":
 		return
 	}
@@ -115,6 +120,26 @@ func (c *call) leaves() {
 			c.w.in.wrote(c.w.in.abs(c.w.in.root, t.Path), nil, false)
 		}
 	}
+}
+
+// sources are the endings of files that compilers read.
+var sources = set(".c .cc .cpp .cxx .h .hpp .s .S .go .rs .java")
+
+// compilesOwn reports whether a compiler reads nothing but what lay there before
+// the call: its program is then as good as any other of the workspace.
+func (c *call) compilesOwn() bool {
+	if c.w.fed != "" || c.w.stdin != nil || c.w.fromFile {
+		return false
+	}
+	for file := range c.w.in.written {
+		if sources[path.Ext(file)] {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(c.targets, func(t policy.FileFact) bool {
+		_, made := c.w.in.written[c.w.in.abs(c.w.in.root, t.Path)]
+		return t.Op == string(sandbox.OpRead) && made
+	})
 }
 
 // standard is the text of a script that is the standard input or a
