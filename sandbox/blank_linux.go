@@ -78,16 +78,16 @@ func (b *blanks) want() bool {
 }
 
 // put fills a reserved place; nil gives it back. One nobody wants any more
-// comes back.
-func (b *blanks) put(k blankKey, c *cage) *cage {
+// comes back; now is what is wanted.
+func (b *blanks) put(k blankKey, c *cage) (back *cage, now blankKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.filling--
 	if c == nil || b.closed || b.key != k {
-		return c
+		return c, b.key
 	}
 	b.idle = append(b.idle, c)
-	return nil
+	return nil, k
 }
 
 // empty takes all out, for good when the runner closes.
@@ -114,8 +114,12 @@ func (r *Runner) refillBlanks(s *starter, k blankKey) {
 			if err != nil {
 				c = nil // the next run meets the same error and tells it
 			}
-			if back := r.blanks.put(k, c); back != nil {
+			back, now := r.blanks.put(k, c)
+			if back != nil {
 				r.release(back, false)
+			}
+			if now != k { // others were asked for while the place was taken
+				r.refillBlanks(s, now)
 			}
 		}
 		if !r.background(fill) {

@@ -255,6 +255,9 @@ func (r *Runner) raise(ctx context.Context, s *starter, p plan, g rung) (*cage, 
 		}
 		return nil, err
 	}
+	if !f.spec.Warm { // the rung holds
+		r.refillBlanks(s, blankFor(p, g))
+	}
 	c.walls = append(c.walls, cgroupWall(gerr))
 	for i := range c.walls {
 		if w := &c.walls[i]; !w.Up && g.why != "" && w.Name != "cgroup" {
@@ -273,7 +276,6 @@ func (r *Runner) told(ctx context.Context, s *starter, p plan, g rung, spec cell
 		for _, old := range stale {
 			r.release(old, false)
 		}
-		defer r.refillBlanks(s, k)
 		if c != nil {
 			// One of an earlier starter would not end with this one.
 			if c.from == s && tell(c.conn, spec, filters) == nil {
