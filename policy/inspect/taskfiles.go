@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,13 +40,23 @@ var runners = []runner{
 	{"gulp", "gulpfile.js gulpfile.mjs", "--gulpfile", langNode},
 }
 
+// runnerOf finds a runner by the program's name.
+var runnerOf = sync.OnceValue(func() map[string]runner {
+	all := map[string]runner{}
+	for _, r := range runners {
+		for _, name := range strings.Fields(r.programs) {
+			all[name] = r
+		}
+	}
+	return all
+})
+
 // taskfile reads the file a runner runs and walks what is asked of it.
 func (c *call) taskfile() {
-	i := slices.IndexFunc(runners, func(r runner) bool { return slices.Contains(strings.Fields(r.programs), c.name) })
-	if i < 0 || c.script != nil || c.flag("--list") || c.flag("--list-all") || c.flag("--tasks") {
+	r, ok := runnerOf()[c.name]
+	if !ok || c.script != nil || c.flag("--list") || c.flag("--list-all") || c.flag("--tasks") {
 		return
 	}
-	r := runners[i]
 	names := strings.Fields(r.files)
 	if v, ok := c.value(r.flag); ok && r.flag != "" {
 		names = []string{v.s}
