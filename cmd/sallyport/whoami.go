@@ -21,7 +21,7 @@ func (d *daemon) about(ctx context.Context, agent string) (policy.Tier, sandbox.
 	}
 	d.levelMu.Lock()
 	defer d.levelMu.Unlock()
-	if time.Since(d.levelAt) > levelFor { // a probe starts cells
+	if d.level == "" || time.Since(d.levelAt) > levelFor { // a probe starts cells
 		d.level, d.levelAt = d.runner.Probe(ctx).Level, time.Now()
 	}
 	return d.judges.base.engine.Data().Agent(agent).MaxTier, d.level
