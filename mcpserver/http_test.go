@@ -344,9 +344,10 @@ func TestCloseLetsCallsEnd(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); s.end.Close(context.Background()) }()
 	require.Eventually(t, func() bool {
-		r := s.request(context.Background(), "ann", "POST", "/mcp", callOf(2, "read_file", readIt), "Mcp-Session-Id", id)
+		// A ping, for a call that is still let in would wait for the first.
+		r := s.request(context.Background(), "ann", "POST", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id)
 		return r.StatusCode == 503
-	}, 5*time.Second, 5*time.Millisecond, "no new calls")
+	}, time.Minute, 5*time.Millisecond, "no new requests")
 	close(s.run.let)
 	<-closed
 	assert.Zero(t, s.run.cancelled.Load(), "the running one was let go on")
